@@ -27,6 +27,15 @@ const (
 // Retryable says whether the same job may end otherwise when run again.
 func (f Failure) Retryable() bool { return f == FailureInfra }
 
+// Known says whether f is one of the kinds above.
+func (f Failure) Known() bool {
+	switch f {
+	case FailureOOM, FailureNaN, FailureUnsupported, FailureInput, FailureTrainer, FailureOutput, FailureTimeout, FailureInfra:
+		return true
+	}
+	return false
+}
+
 // TrainerOutcome is OUT/JOB/outcome.json as a trainer writes it.
 type TrainerOutcome struct {
 	Version          int                `json:"protocol"`

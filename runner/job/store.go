@@ -1,0 +1,133 @@
+package job
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"bench/internal/atomicfile"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// OutcomeSchema is the version of Outcome.
+const OutcomeSchema = 1
+
+// Outcome is how a job ended, as it is kept: what the trainer said, and what
+// the runner knows beside it.
+type Outcome struct {
+	Schema int `json:"schema"`
+	TrainerOutcome
+	Attempt  int       `json:"attempt"` // 1 for the first
+	Executor string    `json:"executor"`
+	Host     string    `json:"host"`
+	Image    string    `json:"image,omitempty"`
+	GPUs     []string  `json:"gpus,omitempty"`
+	Started  time.Time `json:"started"`
+	Finished time.Time `json:"finished"`
+	Bench    string    `json:"bench"` // version
+}
+
+// Store keeps ended jobs under HOME/jobs:
+//
+//	jobs/ab/abcd…/spec.json               what was asked for
+//	jobs/ab/abcd…/predictions.jsonl.zst   of a job that is ok
+//	jobs/ab/abcd…/trainer.log             the end of the log
+//	jobs/ab/abcd…/outcome.json            written last: a job with it has ended
+//
+// Whether a job is done is one file look-up. There is no data base.
+type Store struct{ Home string }
+
+// Dir is the folder of one job.
+func (s Store) Dir(id ID) string {
+	return filepath.Join(s.Home, "jobs", string(id[:2]), string(id))
+}
+
+// Outcome returns how a job ended, and whether it has.
+func (s Store) Outcome(id ID) (Outcome, bool, error) {
+	path := filepath.Join(s.Dir(id), "outcome.json")
+	b, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Outcome{}, false, nil
+	}
+	if err != nil {
+		return Outcome{}, false, err
+	}
+	var o Outcome
+	if err := json.Unmarshal(b, &o); err != nil {
+		return Outcome{}, false, fmt.Errorf("%s: %w", path, err)
+	}
+	if o.Schema != OutcomeSchema {
+		return Outcome{}, false, fmt.Errorf("%s: schema %d, this bench reads %d", path, o.Schema, OutcomeSchema)
+	}
+	if o.Job != id {
+		return Outcome{}, false, fmt.Errorf("%s: is of job %s", path, o.Job)
+	}
+	return o, true, nil
+}
+
+// Save keeps an ended job. The outcome is written last, so that a crash at any
+// moment leaves either a whole job or one that has not ended.
+func (s Store) Save(spec Spec, o Outcome, predictions []json.RawMessage, logTail []byte) error {
+	id := spec.ID()
+	dir := s.Dir(id)
+	spec.Schema, o.Schema, o.Job = SpecSchema, OutcomeSchema, id
+	if err := writeJSON(filepath.Join(dir, "spec.json"), spec); err != nil {
+		return err
+	}
+	if len(logTail) > 0 {
+		if err := atomicfile.WriteBytes(filepath.Join(dir, "trainer.log"), logTail); err != nil {
+			return err
+		}
+	}
+	if o.State == OK {
+		err := atomicfile.Write(filepath.Join(dir, "predictions.jsonl.zst"), func(w io.Writer) error { return compress(w, predictions) })
+		if err != nil {
+			return err
+		}
+	}
+	return writeJSON(filepath.Join(dir, "outcome.json"), o)
+}
+
+// Predictions reads the predictions of a job that is ok, in the order of ids.
+func (s Store) Predictions(id ID, ids []string) ([]json.RawMessage, error) {
+	path := filepath.Join(s.Dir(id), "predictions.jsonl.zst")
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	defer z.Close()
+	return ReadPredictions(z, path, ids)
+}
+
+// Spec reads the spec of a job.
+func (s Store) Spec(id ID) (Spec, error) {
+	path := filepath.Join(s.Dir(id), "spec.json")
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Spec{}, err
+	}
+	var spec Spec
+	if err := json.Unmarshal(b, &spec); err != nil {
+		return Spec{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return spec, nil
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(path, append(b, '\n'))
+}
