@@ -11,8 +11,12 @@ import (
 // Metric describes one number that a task reports.
 type Metric struct {
 	Name   string  // as in records: micro_f1, mcc, em, …
-	Lo, Hi float64 // range of the raw value
+	Lo, Hi float64 // range of the raw value; Hi is +Inf for speed
 	Scale  float64 // raw × Scale is what people read: 100 for shares, 1 for speed
+	// ZeroIsChance: who has learnt nothing gets about 0, as with MCC or entity
+	// F1 but not with macro-F1. Only of such a metric can collapsed trainings be
+	// told by their scores (stats.Collapsed).
+	ZeroIsChance bool
 }
 
 // Value is a score: a finite number or the reason why there is none. The zero
