@@ -1,0 +1,204 @@
+package runner
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"bench/internal/atomicfile"
+	"bench/runner/job"
+
+	"github.com/gofrs/flock"
+)
+
+// Batches lie in HOME/batches/ID while they run. A batch's folder is claimed by
+// the bench process that holds the lock file in it; when that process dies, the
+// kernel lets go of the lock and the next bench takes the batch over: it
+// collects what is finished and attaches to what still runs.
+
+// claim is a batch's folder that this process owns.
+type claim struct {
+	dir      job.Dir
+	batch    job.Batch
+	specs    map[job.ID]job.Spec
+	attempt  int
+	executor string
+	lock     *flock.Flock
+}
+
+// manifest is HOME/batches/ID/manifest.json: what a later process needs to take
+// the batch over.
+type manifest struct {
+	Schema  int                 `json:"schema"`
+	Batch   job.Batch           `json:"batch"`
+	Specs   map[job.ID]job.Spec `json:"specs"`
+	Attempt int                 `json:"attempt"`
+	// Executor is the name of the executor that was asked to run it.
+	Executor string `json:"executor"`
+}
+
+const manifestSchema = 1
+
+// home gives out claims on the batches of one HOME.
+type home struct{ path string }
+
+func (h home) batches() string       { return filepath.Join(h.path, "batches") }
+func (h home) dir(id job.ID) job.Dir { return job.Dir(filepath.Join(h.batches(), string(id))) }
+func manifestPath(d job.Dir) string  { return filepath.Join(string(d), "batch.json") }
+func lockPath(d job.Dir) string      { return filepath.Join(string(d), "lock") }
+
+// exclusively runs f while no other process changes the set of claims.
+func (h home) exclusively(f func() error) error {
+	if err := os.MkdirAll(h.batches(), 0o777); err != nil {
+		return err
+	}
+	l := flock.New(filepath.Join(h.batches(), ".lock"))
+	if err := l.Lock(); err != nil {
+		return fmt.Errorf("lock of %s: %w", h.batches(), err)
+	}
+	defer l.Unlock()
+	return f()
+}
+
+// scan looks through all batch folders. Those nobody holds are claimed and
+// returned; of those that another live process holds, the jobs are returned.
+// Folders without a manifest are leftovers of a crash and go.
+func (h home) scan() (mine []*claim, foreign map[job.ID]job.Dir, err error) {
+	err = h.exclusively(func() error {
+		foreign, err = h.look(func(d job.Dir, m *manifest, l *flock.Flock) error {
+			if m == nil {
+				return errors.Join(os.RemoveAll(string(d)), l.Unlock())
+			}
+			mine = append(mine, &claim{dir: d, batch: m.Batch, specs: m.Specs, attempt: m.Attempt, executor: m.Executor, lock: l})
+			return nil
+		})
+		return err
+	})
+	if err != nil {
+		for _, c := range mine {
+			c.release()
+		}
+		return nil, nil, err
+	}
+	return mine, foreign, nil
+}
+
+// look walks over the batch folders. It calls free, which then owns the lock,
+// for each that no process holds, with a nil manifest if there is none, and
+// returns the jobs of those that are held.
+func (h home) look(free func(job.Dir, *manifest, *flock.Flock) error) (map[job.ID]job.Dir, error) {
+	held := map[job.ID]job.Dir{}
+	entries, err := os.ReadDir(h.batches())
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		d := job.Dir(filepath.Join(h.batches(), e.Name()))
+		l := flock.New(lockPath(d))
+		ok, err := l.TryLock()
+		if err != nil {
+			return nil, err
+		}
+		m, err := readManifest(d)
+		missing := errors.Is(err, fs.ErrNotExist)
+		if err != nil && !missing {
+			if ok {
+				l.Unlock()
+			}
+			return nil, err
+		}
+		switch {
+		case ok && missing:
+			err = free(d, nil, l)
+		case ok:
+			err = free(d, &m, l)
+		default:
+			err = nil
+			for id := range m.Specs {
+				held[id] = d
+			}
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+// create claims a new batch and lets fill write its in/ folder. It returns an
+// error that wraps errClaimed when another live process runs one of its jobs.
+func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, attempt int, fill func(job.Dir) error) (*claim, error) {
+	c := &claim{dir: h.dir(b.ID), batch: b, specs: specs, attempt: attempt, executor: executor}
+	err := h.exclusively(func() error {
+		held, err := h.look(func(_ job.Dir, _ *manifest, l *flock.Flock) error { return l.Unlock() })
+		if err != nil {
+			return err
+		}
+		for id := range specs {
+			if _, ok := held[id]; ok {
+				return fmt.Errorf("job %s %w", id.Short(), errClaimed)
+			}
+		}
+		// What a batch of the same jobs left behind must not be taken for results of this one.
+		if err := os.RemoveAll(string(c.dir)); err != nil {
+			return err
+		}
+		if err := os.MkdirAll(c.dir.Out(), 0o777); err != nil {
+			return err
+		}
+		c.lock = flock.New(lockPath(c.dir))
+		if ok, err := c.lock.TryLock(); err != nil || !ok {
+			return fmt.Errorf("lock of batch %s: %w", b.ID.Short(), errors.Join(err, errClaimed))
+		}
+		text, err := json.Marshal(manifest{manifestSchema, c.batch, specs, attempt, executor})
+		if err != nil {
+			return err
+		}
+		return atomicfile.WriteBytes(manifestPath(c.dir), text)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := fill(c.dir); err != nil {
+		return nil, errors.Join(err, c.drop())
+	}
+	return c, nil
+}
+
+// errClaimed says that another live process runs the batch.
+var errClaimed = errors.New("is run by another bench process")
+
+// drop removes the folder of a batch that has ended and gives the claim back.
+func (c *claim) drop() error {
+	// The manifest goes first: a crash in between leaves a folder that scan removes.
+	if err := os.Remove(manifestPath(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := os.RemoveAll(string(c.dir))
+	return errors.Join(err, c.lock.Unlock())
+}
+
+// release gives the claim back and leaves the folder for whoever comes next.
+func (c *claim) release() { c.lock.Unlock() }
+
+func readManifest(d job.Dir) (manifest, error) {
+	var m manifest
+	b, err := os.ReadFile(manifestPath(d))
+	if err != nil {
+		return m, err
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return m, fmt.Errorf("%s: %w", manifestPath(d), err)
+	}
+	if m.Schema != manifestSchema {
+		return m, fmt.Errorf("%s: schema %d, this bench reads %d; let the bench that wrote it finish, or remove the folder", manifestPath(d), m.Schema, manifestSchema)
+	}
+	return m, nil
+}

@@ -1,0 +1,105 @@
+package runner
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"bench/runner/job"
+)
+
+func aBatch(ids ...job.ID) (job.Batch, map[job.ID]job.Spec) {
+	b := job.Batch{Version: job.ProtocolVersion, ID: job.BatchID(ids)}
+	specs := map[job.ID]job.Spec{}
+	for _, id := range ids {
+		b.Jobs = append(b.Jobs, job.Job{ID: id})
+		specs[id] = job.Spec{Model: string(id)}
+	}
+	return b, specs
+}
+
+func nothing(job.Dir) error { return nil }
+
+// A job that a live process holds cannot be claimed again, whatever the rest
+// of the batch; when the holder lets go, the next one gets the whole batch.
+func TestClaimsExclude(t *testing.T) {
+	h := home{t.TempDir()}
+	b, specs := aBatch("a", "b")
+	first, err := h.create(b, specs, "process", 1, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, otherSpecs := aBatch("b", "c")
+	if _, err := h.create(other, otherSpecs, "process", 1, nothing); !errors.Is(err, errClaimed) {
+		t.Fatalf("job b was claimed twice: %v", err)
+	}
+	mine, foreign, err := h.scan()
+	if err != nil || len(mine) != 0 || foreign["a"] == "" || foreign["b"] == "" || foreign["c"] != "" {
+		t.Fatalf("scan: %v, %v, %v", mine, foreign, err)
+	}
+	first.release()
+	mine, foreign, err = h.scan()
+	if err != nil || len(mine) != 1 || len(foreign) != 0 {
+		t.Fatalf("scan after release: %v, %v, %v", mine, foreign, err)
+	}
+	if got := mine[0]; got.batch.ID != b.ID || got.specs["b"].Model != "b" || got.executor != "process" || got.attempt != 1 {
+		t.Errorf("taken over: %+v", got)
+	}
+	if err := mine[0].drop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(string(first.dir)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder of an ended batch is still there: %v", err)
+	}
+}
+
+// What a crash leaves before the manifest is written goes with the next scan;
+// what it leaves after that is taken over.
+func TestScanRemovesLeftovers(t *testing.T) {
+	h := home{t.TempDir()}
+	left := filepath.Join(h.batches(), "torn")
+	if err := os.MkdirAll(filepath.Join(left, "in"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	mine, _, err := h.scan()
+	if err != nil || len(mine) != 0 {
+		t.Fatalf("%v, %v", mine, err)
+	}
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("leftover is still there: %v", err)
+	}
+}
+
+// A fill that fails leaves nothing.
+func TestCreateUndoesAFailedFill(t *testing.T) {
+	h := home{t.TempDir()}
+	b, specs := aBatch("a")
+	full := errors.New("disk full")
+	if _, err := h.create(b, specs, "process", 1, func(job.Dir) error { return full }); !errors.Is(err, full) {
+		t.Fatalf("got %v", err)
+	}
+	mine, foreign, err := h.scan()
+	if err != nil || len(mine)+len(foreign) != 0 {
+		t.Errorf("%v, %v, %v", mine, foreign, err)
+	}
+}
+
+func TestManifestOfAnotherVersionIsNotThrownAway(t *testing.T) {
+	h := home{t.TempDir()}
+	b, specs := aBatch("a")
+	c, err := h.create(b, specs, "process", 1, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.release()
+	if err := os.WriteFile(manifestPath(c.dir), []byte(`{"schema":99}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := h.scan(); err == nil {
+		t.Fatal("a manifest of schema 99 was accepted")
+	}
+	if _, err := os.Stat(manifestPath(c.dir)); err != nil {
+		t.Error(err)
+	}
+}

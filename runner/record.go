@@ -1,0 +1,147 @@
+package runner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"bench/datasets"
+	"bench/runner/job"
+	"bench/scoring"
+	"bench/scoring/results"
+)
+
+// record makes the record of a cell all of whose jobs have ended. It is
+// appended to the log unless the newest record there already says the same, or
+// says it of more seeds.
+func (x *run) record(c *cell) (results.Record, error) {
+	known, err := x.known(c)
+	if err != nil {
+		return results.Record{}, err
+	}
+	if known != nil && covers(*known, c) {
+		return *known, nil
+	}
+	rec := results.Record{
+		Bench: x.Version, Protocol: x.req.Protocol.Name, Trainer: c.model.Trainer, RemoteCode: c.model.RemoteCode,
+		Model: results.Model{ID: c.model.ID, Revision: c.model.Revision, Kind: c.model.Kind},
+		Dataset: results.Dataset{
+			Name: c.data.Name, Digest: c.data.Digest, Task: c.task.Info().Name, TaskVersion: c.task.Info().Version,
+			Languages: c.data.Languages, TestRows: c.data.Counts[datasets.Test].Rows, Partial: c.data.Partial != nil, Notes: c.data.Notes,
+		},
+	}
+	if rec.Hyperparameters, err = json.Marshal(x.req.Protocol.Hyperparameters); err != nil {
+		return rec, err
+	}
+	var versions []map[string]string
+	var finished time.Time
+	for _, p := range c.jobs {
+		if finished.Before(p.outcome.Finished) {
+			finished = p.outcome.Finished
+		}
+		if p.outcome.State == job.OK && p.scores == nil {
+			if err := x.rescore(p); err != nil {
+				return rec, err
+			}
+		}
+		o := p.outcome
+		if o.State != job.OK {
+			rec.Failures = append(rec.Failures, results.Failure{Seed: p.spec.Seed, Job: string(p.spec.ID()), Failure: string(o.Failure), Message: o.Message})
+			continue
+		}
+		versions = append(versions, o.Versions)
+		if o.Parameters > 0 {
+			rec.Model.Parameters, rec.Model.MaxLength, rec.Model.Vocabulary = o.Parameters, o.MaxLength, o.Vocabulary
+		}
+		rec.Replicates = append(rec.Replicates, replicate(p, o))
+	}
+	rec.Finished = finished.UTC()
+	rec.Versions = results.MergeVersions(versions...)
+	rec.Summarize(c.task.Info().Metrics)
+	if err := x.Results.Append(rec); err != nil {
+		return rec, err
+	}
+	x.log[rec.Identity()] = rec
+	return rec, nil
+}
+
+func replicate(p *planned, o job.Outcome) results.Replicate {
+	return results.Replicate{
+		Seed: p.spec.Seed, Job: string(p.spec.ID()), Scores: p.scores, Steps: o.Steps, BestStep: o.BestStep,
+		MicroBatch: o.MicroBatch, Accumulation: o.Accumulation, Precision: o.Precision, Device: o.Device, DeviceName: o.DeviceName,
+		Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: len(o.GPUs), Attempt: o.Attempt,
+		Seconds:      results.Seconds{Load: o.Seconds["load"], Tokenize: o.Seconds["tokenize"], Train: o.Seconds["train"], Predict: o.Seconds["predict"]},
+		PeakMemoryMB: results.Memory{Host: o.PeakMemoryMB["host"], Device: o.PeakMemoryMB["device"]},
+	}
+}
+
+// rescore scores the stored predictions of a job that ended in an earlier run.
+func (x *run) rescore(p *planned) error {
+	test, err := p.cell.data.Rows(datasets.Test)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(test))
+	for i, r := range test {
+		ids[i] = r.ID
+	}
+	var scores scoring.Scores
+	lines, err := x.store.Predictions(p.spec.ID(), ids)
+	if err == nil {
+		scores, err = x.score(p, lines)
+	}
+	if err != nil {
+		return fmt.Errorf("%s on %s, seed %d: stored predictions: %w", p.spec.Model, p.spec.Dataset, p.spec.Seed, err)
+	}
+	p.scores = scores
+	return nil
+}
+
+// known returns the newest record of a cell's identity, or nil. The log is read
+// once for a run: what other processes append meanwhile is about other cells,
+// or about this one with the same scores.
+func (x *run) known(c *cell) (*results.Record, error) {
+	if x.log == nil {
+		records, warnings, err := x.Results.Read()
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range warnings {
+			x.emit(Event{Type: "warning", Message: w.Error()})
+		}
+		kept, _ := results.Newest(records)
+		x.log = map[results.Identity]results.Record{}
+		for _, r := range kept {
+			x.log[r.Identity()] = r
+		}
+	}
+	hyper, err := json.Marshal(x.req.Protocol.Hyperparameters)
+	if err != nil {
+		return nil, err
+	}
+	id := results.Record{
+		Protocol: x.req.Protocol.Name, Hyperparameters: hyper, Trainer: c.model.Trainer, RemoteCode: c.model.RemoteCode,
+		Model:   results.Model{ID: c.model.ID, Revision: c.model.Revision},
+		Dataset: results.Dataset{Name: c.data.Name, Digest: c.data.Digest, Task: c.task.Info().Name, TaskVersion: c.task.Info().Version},
+	}.Identity()
+	if r, ok := x.log[id]; ok {
+		return &r, nil
+	}
+	return nil, nil
+}
+
+// covers says whether r holds every job of c in the state it is in.
+func covers(r results.Record, c *cell) bool {
+	for _, p := range c.jobs {
+		id := string(p.spec.ID())
+		ok := slices.ContainsFunc(r.Replicates, func(q results.Replicate) bool { return q.Job == id })
+		if p.outcome.State != job.OK {
+			ok = slices.ContainsFunc(r.Failures, func(f results.Failure) bool { return f.Job == id && f.Failure == string(p.outcome.Failure) })
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}

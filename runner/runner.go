@@ -1,0 +1,548 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"bench/datasets"
+	"bench/runner/job"
+	"bench/scoring"
+	"bench/scoring/results"
+	"bench/tasks"
+)
+
+// Model is one model of a run.
+type Model struct {
+	ID       string // as named by the user, without @revision
+	Revision string // commit of the Hub, or content digest
+	Kind     string // hub, local, fresh, baseline
+	Fresh    string // see job.Model
+	// RemoteCode allows code of the model's repository to run.
+	RemoteCode bool
+	// Trainer is the digest of the program that will train it.
+	Trainer string
+	// Executor names the executor for it; see Runner.Executor.
+	Executor string
+	// Snapshot makes the model's files available on this machine and returns
+	// their folder. It is called once, and only when there is something to
+	// train. nil: there are no files.
+	Snapshot func(context.Context) (string, error)
+}
+
+// Request is what a run is asked for.
+type Request struct {
+	Models   []*Model
+	Datasets []*datasets.Dataset
+	Protocol job.Protocol
+	Seeds    int // replicates i = 0 … Seeds−1, with seeds job.FirstSeed + i
+	// BatchBy groups jobs into batches: model, seed (one model and one seed: the default), job.
+	BatchBy string
+	Device  string // auto, cpu, cuda
+	Threads int    // for each batch; 0: all
+	// Retry runs jobs again that failed for good.
+	Retry bool
+}
+
+// Runner runs requests. All fields must be set.
+type Runner struct {
+	Home    string
+	Version string // of bench, for records
+	Tasks   func(name string) (tasks.Task, error)
+	// Executor returns an executor by name. It is called when it is needed first.
+	Executor func(name string) (Executor, error)
+	Slots    int // batches at a time
+	Results  *results.Log
+	// OnEvent is called for everything that happens, one call at a time.
+	OnEvent func(Event)
+
+	events sync.Mutex
+}
+
+// Event is something that happened. Its JSON form is a line of bench run --json.
+type Event struct {
+	Type    string          `json:"type"` // plan, attach, start, progress, job, end, record, warning
+	Time    time.Time       `json:"time"`
+	Model   string          `json:"model,omitempty"`
+	Dataset string          `json:"dataset,omitempty"`
+	Seed    int             `json:"seed,omitempty"`
+	Job     job.ID          `json:"job,omitempty"`
+	Batch   job.ID          `json:"batch,omitempty"`
+	Attempt int             `json:"attempt,omitempty"`
+	Where   *Where          `json:"where,omitempty"`
+	State   job.State       `json:"state,omitempty"`
+	Failure job.Failure     `json:"failure,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Step    int             `json:"step,omitempty"`
+	Loss    *float64        `json:"loss,omitempty"`
+	Seconds float64         `json:"seconds,omitempty"`
+	Scores  scoring.Scores  `json:"scores,omitempty"`
+	Done    int             `json:"done,omitempty"`  // jobs of this run that have ended
+	Total   int             `json:"total,omitempty"` // jobs of this run
+	Log     string          `json:"log,omitempty"`   // file
+	Record  *results.Record `json:"record,omitempty"`
+}
+
+// Report is the result of a run.
+type Report struct {
+	Total    int // jobs asked for
+	Ran      int // ended in this run, ok or failed
+	Cached   int // ended before
+	Failed   int // of Total
+	Attached int // batches taken over from an earlier bench
+	Records  []results.Record
+	// ModelErrors tells of models whose files could not be had.
+	ModelErrors []error
+	// Failures holds the outcomes of all failed jobs, in the order of the plan.
+	Failures []FailedJob
+}
+
+// FailedJob is a job that ended without predictions.
+type FailedJob struct {
+	Spec    job.Spec
+	Outcome job.Outcome
+}
+
+// maxAttempts bounds how often a job is started when it fails for reasons that
+// lie outside of it (job.Failure.Retryable).
+const maxAttempts = 3
+
+// run is the state of one Run. Only the goroutine of Run touches it.
+type run struct {
+	*Runner
+	req   Request
+	store job.Store
+	home  home
+	cells []*cell
+	jobs  map[job.ID]*planned
+	order []job.ID
+	log   map[results.Identity]results.Record // newest records; nil: not read yet
+}
+
+// planned is one job of the request.
+type planned struct {
+	spec    job.Spec
+	model   *Model
+	cell    *cell
+	at      int // replicate
+	done    bool
+	outcome job.Outcome
+	scores  scoring.Scores // nil: not scored in this run
+	attempt int
+	ran     bool
+	unsaved bool // ended only as far as this run is concerned
+}
+
+// cell is one model on one data set.
+type cell struct {
+	model *Model
+	data  *datasets.Dataset
+	task  tasks.Task
+	jobs  []*planned
+	left  int // jobs that have not ended
+}
+
+// Run sees every job of req through and returns when all have ended. A failed
+// job is part of the report, not an error. Errors are: a precondition that is
+// not met (*PreconditionError), ctx cancelled (batches may go on where their
+// executor lets them; the same Run later takes them over), and what keeps the
+// runner from storing results.
+func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
+	x := &run{Runner: r, req: req, store: job.Store{Home: r.Home}, home: home{r.Home}, jobs: map[job.ID]*planned{}}
+	if err := x.plan(); err != nil {
+		return Report{}, err
+	}
+	report := Report{Total: len(x.order)}
+	for _, id := range x.order {
+		if x.jobs[id].done {
+			report.Cached++
+		}
+	}
+	x.emit(Event{Type: "plan", Done: report.Cached, Total: report.Total})
+	err := x.loop(ctx, &report)
+	for _, c := range x.cells {
+		if c.left > 0 || slices.ContainsFunc(c.jobs, func(p *planned) bool { return p.unsaved }) {
+			continue
+		}
+		rec, rerr := x.record(c)
+		if rerr != nil {
+			err = errors.Join(err, rerr)
+			continue
+		}
+		report.Records = append(report.Records, rec)
+	}
+	for _, id := range x.order {
+		p := x.jobs[id]
+		if p.ran {
+			report.Ran++
+		}
+		if p.done && p.outcome.State != job.OK {
+			report.Failed++
+			report.Failures = append(report.Failures, FailedJob{p.spec, p.outcome})
+		}
+	}
+	return report, err
+}
+
+// plan lists the jobs, seed by seed within a model, so that an interrupted run
+// has the same seeds of all data sets; and looks up which are done.
+func (x *run) plan() error {
+	if x.req.Seeds < 1 {
+		return fmt.Errorf("a run needs at least one seed, not %d", x.req.Seeds)
+	}
+	for _, m := range x.req.Models {
+		var cells []*cell
+		for _, d := range x.req.Datasets {
+			t, err := x.Tasks(string(d.Kind))
+			if err != nil {
+				return fmt.Errorf("data set %s: %w", d.Name, err)
+			}
+			cells = append(cells, &cell{model: m, data: d, task: t})
+		}
+		for i := range x.req.Seeds {
+			for _, c := range cells {
+				spec := job.Spec{
+					Schema: job.SpecSchema, Task: c.task.Info().Name, TaskVersion: c.task.Info().Version,
+					Dataset: c.data.Name, DatasetDigest: c.data.Digest, Model: m.ID, ModelRevision: m.Revision,
+					Protocol: x.req.Protocol.Name, Hyperparameters: x.req.Protocol.Hyperparameters,
+					Trainer: m.Trainer, RemoteCode: m.RemoteCode, Seed: job.FirstSeed + i,
+				}
+				id := spec.ID()
+				if _, ok := x.jobs[id]; ok {
+					return fmt.Errorf("%s on %s is asked for twice", m.ID, c.data.Name)
+				}
+				p := &planned{spec: spec, model: m, cell: c, at: i}
+				o, ended, err := x.store.Outcome(id)
+				if err != nil {
+					return err
+				}
+				if ended && !x.again(o) {
+					p.done, p.outcome = true, o
+				} else {
+					c.left++
+				}
+				c.jobs = append(c.jobs, p)
+				x.jobs[id] = p
+				x.order = append(x.order, id)
+			}
+		}
+		x.cells = append(x.cells, cells...)
+	}
+	return nil
+}
+
+// again says whether a job that has ended is to run once more. What the job
+// itself determines is final; memory, disk and engines can be another matter
+// next time.
+func (x *run) again(o job.Outcome) bool {
+	switch {
+	case o.State == job.OK:
+		return false
+	case x.req.Retry:
+		return true
+	}
+	return o.Failure != job.FailureNaN && o.Failure != job.FailureUnsupported
+}
+
+// ended is what a batch's goroutine reports to the loop.
+type ended struct {
+	batch   job.ID
+	job     job.ID // "": the batch itself has ended
+	outcome job.Outcome
+	scores  scoring.Scores
+	requeue []job.ID // at the batch's end: jobs that were not run
+	err     error    // fatal for the run
+}
+
+func (x *run) loop(ctx context.Context, report *Report) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	reports := make(chan ended)
+	slots := max(1, x.Slots)
+	running := 0
+	inBatch := map[job.ID]bool{}
+	var fatal error
+
+	launch := func(c *claim, h Handle) {
+		running++
+		for id := range c.specs {
+			inBatch[id] = true
+		}
+		go x.supervise(ctx, c, h, reports)
+	}
+
+	for {
+		// Take over what an earlier bench left, then start what is missing.
+		mine, foreign, err := x.home.scan()
+		if err != nil {
+			fatal = err
+			break
+		}
+		for _, c := range mine {
+			h, err := x.takeOver(ctx, c)
+			if err != nil {
+				fatal = errors.Join(fatal, err)
+			}
+			if h != nil {
+				report.Attached++
+				launch(c, h)
+			}
+		}
+		var missing []job.ID
+		theirs := 0
+		for _, id := range x.order {
+			switch p := x.jobs[id]; {
+			case p.done || inBatch[id]:
+			case foreign[id] != "":
+				theirs++
+			default:
+				missing = append(missing, id)
+			}
+		}
+		queue := x.batches(missing)
+		var wait <-chan time.Time
+		for fatal == nil && ctx.Err() == nil {
+			// A slot is taken here, so that a batch's folder is made only when it can run.
+			for len(queue) > 0 && running < slots {
+				b := queue[0]
+				queue = queue[1:]
+				c, err := x.claim(ctx, b)
+				if errors.Is(err, errClaimed) {
+					theirs += len(b.Jobs)
+					continue
+				}
+				var broken *modelError
+				if errors.As(err, &broken) && ctx.Err() == nil {
+					x.giveUp(broken, report, inBatch)
+					queue = slices.DeleteFunc(queue, func(b job.Batch) bool {
+						return b.Model.ID == broken.model.ID && b.Model.Revision == broken.model.Revision
+					})
+					continue
+				}
+				if err != nil {
+					fatal = err
+					break
+				}
+				launch(c, nil)
+			}
+			if fatal != nil || running == 0 {
+				break
+			}
+			select {
+			case e := <-reports:
+				queue = append(queue, x.take(e, &running, inBatch)...)
+				if e.err != nil {
+					fatal = e.err
+				}
+			case <-ctx.Done():
+			}
+		}
+		if fatal != nil || ctx.Err() != nil {
+			break
+		}
+		if theirs == 0 {
+			break
+		}
+		wait = time.After(time.Second)
+		x.emit(Event{Type: "warning", Message: fmt.Sprintf("%d jobs are run by another bench process on this HOME; waiting for it", theirs)})
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		if err := x.reload(); err != nil {
+			fatal = err
+			break
+		}
+	}
+	// On a fatal error no new batch starts; those that run may end, unless the
+	// user does not want to wait either.
+	if fatal != nil && errors.Is(fatal, syscall.ENOSPC) {
+		cancel(fatal)
+	}
+	for running > 0 {
+		x.take(<-reports, &running, inBatch)
+	}
+	if fatal != nil {
+		if errors.Is(fatal, syscall.ENOSPC) {
+			fatal = &PreconditionError{What: "no space left on the disk of " + x.Home, Hint: "make room, then run the same command again: finished seeds are kept", Err: fatal}
+		}
+		return fatal
+	}
+	return context.Cause(ctx)
+}
+
+// take books what a batch reports and returns batches to start again.
+func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) []job.Batch {
+	if e.job != "" {
+		delete(inBatch, e.job)
+		p := x.jobs[e.job]
+		if p == nil { // of a batch that was taken over, not of this request
+			return nil
+		}
+		if !p.done {
+			p.cell.left--
+		}
+		p.done, p.ran, p.outcome, p.scores = true, true, e.outcome, e.scores
+		done := 0
+		for _, q := range x.jobs {
+			if q.done {
+				done++
+			}
+		}
+		o := e.outcome
+		x.emit(Event{
+			Type: "job", Model: p.spec.Model, Dataset: p.spec.Dataset, Seed: p.spec.Seed, Job: e.job, Batch: e.batch, Attempt: o.Attempt,
+			State: o.State, Failure: o.Failure, Message: o.Message, Step: o.Steps, Scores: e.scores, Seconds: o.Finished.Sub(o.Started).Seconds(),
+			Done: done, Total: len(x.order), Log: x.store.Dir(e.job) + "/trainer.log",
+			Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs},
+		})
+		if p.cell.left == 0 {
+			if rec, err := x.record(p.cell); err == nil {
+				x.emit(Event{Type: "record", Model: p.spec.Model, Dataset: p.spec.Dataset, Record: &rec})
+			}
+		}
+		return nil
+	}
+	*running--
+	var again []job.ID
+	for _, id := range e.requeue {
+		delete(inBatch, id)
+		if p := x.jobs[id]; p != nil && !p.done {
+			again = append(again, id)
+		}
+	}
+	return x.batches(again)
+}
+
+// reload looks up again which jobs have ended, after another process ran some.
+func (x *run) reload() error {
+	for _, id := range x.order {
+		p := x.jobs[id]
+		if p.done {
+			continue
+		}
+		o, ended, err := x.store.Outcome(id)
+		if err != nil {
+			return err
+		}
+		if ended && !x.again(o) {
+			p.done, p.outcome = true, o
+			p.cell.left--
+		}
+	}
+	return nil
+}
+
+// batches groups jobs in the order of the plan.
+func (x *run) batches(ids []job.ID) []job.Batch {
+	type key struct {
+		model *Model
+		seed  int
+		id    job.ID
+	}
+	groups := map[key][]*planned{}
+	var keys []key
+	for _, id := range ids {
+		p := x.jobs[id]
+		k := key{model: p.model}
+		switch x.req.BatchBy {
+		case "model":
+		case "job":
+			k.id = id
+		default:
+			k.seed = p.spec.Seed
+		}
+		if groups[k] == nil {
+			keys = append(keys, k)
+		}
+		groups[k] = append(groups[k], p)
+	}
+	var out []job.Batch
+	for _, k := range keys {
+		out = append(out, x.batch(k.model, groups[k]))
+	}
+	return out
+}
+
+func (x *run) batch(m *Model, jobs []*planned) job.Batch {
+	b := job.Batch{
+		Version:         job.ProtocolVersion,
+		Model:           job.Model{ID: m.ID, Revision: m.Revision, Fresh: m.Fresh, RemoteCode: m.RemoteCode},
+		Hyperparameters: x.req.Protocol.Hyperparameters, Device: x.req.Device, Threads: x.req.Threads,
+	}
+	var ids []job.ID
+	for _, p := range jobs {
+		id := p.spec.ID()
+		ids = append(ids, id)
+		b.Jobs = append(b.Jobs, job.Job{ID: id, Dataset: p.spec.Dataset, Seed: p.spec.Seed})
+		if slices.ContainsFunc(b.Datasets, func(d job.Dataset) bool { return d.Name == p.spec.Dataset }) {
+			continue
+		}
+		b.Datasets = append(b.Datasets, job.Dataset{
+			Name: p.cell.data.Name, Task: p.spec.Task, Head: p.cell.task.Info().Head, Labels: p.cell.task.Labels(p.cell.data.Meta),
+			Languages: p.cell.data.Languages, Dir: "data/" + p.cell.data.Name,
+		})
+	}
+	b.ID = job.BatchID(ids)
+	return b
+}
+
+// claim makes the folder of a batch, ready to be started.
+func (x *run) claim(ctx context.Context, b job.Batch) (*claim, error) {
+	specs := map[job.ID]job.Spec{}
+	attempt := 0
+	var m *Model
+	data := map[string]*datasets.Dataset{}
+	for _, j := range b.Jobs {
+		p := x.jobs[j.ID]
+		p.attempt++
+		attempt = max(attempt, p.attempt)
+		specs[j.ID], m, data[j.Dataset] = p.spec, p.model, p.cell.data
+	}
+	if m.Snapshot != nil {
+		path, err := m.Snapshot(ctx)
+		if err != nil {
+			return nil, &modelError{m, err}
+		}
+		b.Model.Path = path
+	}
+	return x.home.create(b, specs, m.Executor, attempt, func(d job.Dir) error { return writeInput(d, b, data) })
+}
+
+func (x *run) emit(e Event) {
+	x.events.Lock()
+	defer x.events.Unlock()
+	e.Time = time.Now().UTC().Truncate(time.Millisecond)
+	x.OnEvent(e)
+}
+
+// modelError says that a model's files cannot be had.
+type modelError struct {
+	model *Model
+	err   error
+}
+
+func (e *modelError) Error() string { return e.model.ID + ": " + e.err.Error() }
+func (e *modelError) Unwrap() error { return e.err }
+
+// giveUp ends all jobs of a model whose files cannot be had, without keeping
+// that: the next run tries again.
+func (x *run) giveUp(e *modelError, report *Report, inBatch map[job.ID]bool) {
+	report.ModelErrors = append(report.ModelErrors, e)
+	for _, id := range x.order {
+		p := x.jobs[id]
+		if p.model != e.model || p.done || inBatch[id] {
+			continue
+		}
+		p.done, p.unsaved = true, true
+		p.cell.left--
+		p.outcome = job.Outcome{TrainerOutcome: job.TrainerOutcome{Job: id, State: job.Failed, Failure: job.FailureInput, Message: e.err.Error()}}
+	}
+}

@@ -1,0 +1,417 @@
+package runner
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"bench/internal/hostile"
+	"bench/runner/job"
+)
+
+// Bounds on what a trainer may write: it may be running somebody else's code.
+const (
+	maxOutcomeBytes     = 8 << 20
+	maxPredictionsBytes = 512 << 20
+	maxEventLine        = 1 << 20
+	logTailBytes        = 256 << 10
+)
+
+// pollEvery is how often a running batch's out folder is looked at.
+const pollEvery = 200 * time.Millisecond
+
+// takeOver collects what a batch of an earlier bench has finished and attaches
+// to it if it still runs. A nil handle means that it has ended; its folder is
+// gone then.
+func (x *run) takeOver(ctx context.Context, c *claim) (Handle, error) {
+	e, err := x.Executor(c.executor)
+	if err == nil {
+		var h Handle
+		if h, err = e.Attach(ctx, c.batch, c.dir); err == nil {
+			x.emit(Event{Type: "attach", Batch: c.batch.ID, Model: c.batch.Model.ID, Message: "goes on since an earlier bench"})
+			return h, nil
+		}
+	}
+	if !errors.Is(err, ErrNotFound) {
+		// Not knowing whether it runs, neither start it again nor throw it away.
+		c.release()
+		return nil, fmt.Errorf("batch %s of an earlier run: %w", c.batch.ID.Short(), err)
+	}
+	w := &watch{run: x, claim: c}
+	if err := w.harvest(func(ended) {}); err != nil {
+		c.release()
+		return nil, err
+	}
+	for id := range w.seen {
+		if p := x.jobs[id]; p != nil && !p.done {
+			o, ok, err := x.store.Outcome(id)
+			if err != nil {
+				return nil, err
+			}
+			if ok && !x.again(o) {
+				p.done, p.ran, p.outcome = true, true, o
+				p.cell.left--
+			}
+		}
+	}
+	return nil, c.drop()
+}
+
+// watch follows one batch.
+type watch struct {
+	*run
+	claim   *claim
+	where   Where
+	begun   time.Time
+	seen    map[job.ID]bool // jobs that have ended and are stored
+	started map[job.ID]time.Time
+	current job.ID // the job that the trainer said it works on
+	ids     map[string][]string
+	offset  int64 // into the events
+}
+
+// supervise runs one batch to its end and reports every job of it.
+func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- ended) {
+	w := &watch{run: x, claim: c, begun: time.Now()}
+	end := w.follow(ctx, h, func(e ended) { e.batch = c.batch.ID; reports <- e })
+	end.batch = c.batch.ID
+	x.emit(Event{Type: "end", Batch: c.batch.ID, Model: c.batch.Model.ID})
+	reports <- end
+}
+
+func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended {
+	c := w.claim
+	if h == nil {
+		e, err := w.Executor(c.executor)
+		if err == nil {
+			h, err = e.Start(ctx, c.batch, c.dir)
+		}
+		if err != nil {
+			var p *PreconditionError
+			if ctx.Err() != nil || errors.As(err, &p) {
+				return ended{requeue: w.rest(), err: errors.Join(err, c.drop())}
+			}
+			return w.finish(job.Exit{}, fmt.Errorf("start: %w", err), report)
+		}
+	}
+	w.where = h.Where()
+	w.emit(Event{Type: "start", Batch: c.batch.ID, Model: c.batch.Model.ID, Attempt: c.attempt, Where: &w.where, Total: len(c.batch.Jobs)})
+
+	type waited struct {
+		exit job.Exit
+		err  error
+	}
+	done := make(chan waited, 1)
+	go func() {
+		exit, err := h.Wait(ctx)
+		done <- waited{exit, err}
+	}()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			w.events()
+			if err := w.harvest(report); err != nil {
+				c.release()
+				return ended{requeue: w.rest(), err: err}
+			}
+		case r := <-done:
+			w.events()
+			if err := w.harvest(report); err != nil {
+				c.release()
+				return ended{requeue: w.rest(), err: err}
+			}
+			if ctx.Err() != nil {
+				// The folder stays: whoever comes next attaches to the batch.
+				c.release()
+				return ended{requeue: w.rest()}
+			}
+			return w.finish(r.exit, r.err, report)
+		}
+	}
+}
+
+// finish says of every job without an outcome what became of it.
+func (w *watch) finish(exit job.Exit, unknown error, report func(ended)) ended {
+	rest := w.rest()
+	end := ended{}
+	if len(rest) > 0 {
+		failure, message := explain(exit, unknown)
+		// The trainer works through its jobs in order. The one it was at, or the
+		// first that never began, bears the failure; those after it get another
+		// chance, so that one bad job does not take the others along.
+		blame := rest[:1]
+		if slices.Contains(rest, w.current) {
+			blame = []job.ID{w.current}
+		} else if exit.Code == job.ExitInput || len(w.started) == 0 {
+			blame = rest
+		}
+		for _, id := range rest {
+			if !slices.Contains(blame, id) {
+				end.requeue = append(end.requeue, id)
+				continue
+			}
+			if failure.Retryable() && w.claim.attempt < maxAttempts {
+				end.requeue = append(end.requeue, id)
+				continue
+			}
+			o := w.outcome(job.TrainerOutcome{Version: job.ProtocolVersion, Job: id, State: job.Failed, Failure: failure, Message: message})
+			if err := w.save(id, o, nil, report); err != nil {
+				w.claim.release()
+				return ended{requeue: w.rest(), err: err}
+			}
+		}
+		if len(end.requeue) > 0 && failure.Retryable() {
+			w.emit(Event{Type: "warning", Batch: w.claim.batch.ID, Model: w.claim.batch.Model.ID, Message: message + "; trying again"})
+		}
+	}
+	end.err = w.claim.drop()
+	return end
+}
+
+// explain turns the end of a trainer that left jobs undone into a failure.
+func explain(exit job.Exit, unknown error) (job.Failure, string) {
+	with := func(s string) string {
+		if exit.Detail != "" {
+			return s + ": " + exit.Detail
+		}
+		return s
+	}
+	switch {
+	case unknown != nil:
+		return job.FailureInfra, "it could not be told how the trainer ended: " + unknown.Error()
+	case exit.TimedOut:
+		return job.FailureTimeout, with("the batch ran past its time limit")
+	case exit.OOMKilled:
+		return job.FailureOOM, with("killed for using more memory than it may")
+	case exit.Stopped:
+		return job.FailureInfra, with("stopped from outside")
+	case exit.Signal != 0:
+		return job.FailureInfra, with(fmt.Sprintf("the trainer was killed by signal %d (%s)", exit.Signal, syscall.Signal(exit.Signal)))
+	case exit.Code == job.ExitInput:
+		return job.FailureInput, with("the trainer refused its input (exit 65)")
+	case exit.Code == job.ExitAgain:
+		return job.FailureInfra, with("the trainer asked to be started again (exit 75)")
+	case exit.Code == job.ExitOK:
+		return job.FailureTrainer, with("the trainer ended without an outcome for this job, although it reported success")
+	}
+	return job.FailureTrainer, with(fmt.Sprintf("the trainer ended with exit code %d and without an outcome for this job", exit.Code))
+}
+
+// rest lists the jobs of the batch without an outcome, in the batch's order.
+func (w *watch) rest() []job.ID {
+	var rest []job.ID
+	for _, j := range w.claim.batch.Jobs {
+		if !w.seen[j.ID] {
+			rest = append(rest, j.ID)
+		}
+	}
+	return rest
+}
+
+// harvest stores every job whose outcome has appeared since the last look.
+func (w *watch) harvest(report func(ended)) error {
+	for _, j := range w.claim.batch.Jobs {
+		if w.seen[j.ID] {
+			continue
+		}
+		dir := filepath.Join(w.claim.dir.Out(), string(j.ID))
+		b, err := hostile.ReadFile(w.claim.dir.Out(), filepath.Join(string(j.ID), "outcome.json"), maxOutcomeBytes)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var lines []json.RawMessage
+		var t job.TrainerOutcome
+		if err == nil {
+			t, err = parseOutcome(b, j.ID)
+		}
+		if err == nil && t.State == job.OK {
+			lines, err = w.predictions(j)
+		}
+		if err != nil {
+			t = job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.Failed, Failure: job.FailureOutput, Message: fmt.Sprintf("%s: %v", dir, err)}
+		}
+		if err := w.save(j.ID, w.outcome(t), lines, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func parseOutcome(b []byte, id job.ID) (job.TrainerOutcome, error) {
+	var t job.TrainerOutcome
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&t); err != nil {
+		return t, fmt.Errorf("outcome.json: %w", err)
+	}
+	switch {
+	case t.Version != job.ProtocolVersion:
+		return t, fmt.Errorf("outcome.json: trainer protocol %d, this bench speaks %d", t.Version, job.ProtocolVersion)
+	case t.Job != id:
+		return t, fmt.Errorf("outcome.json: is of job %.64q", t.Job)
+	case t.State != job.OK && t.State != job.Failed:
+		return t, fmt.Errorf("outcome.json: unknown state %.64q", t.State)
+	case t.State == job.Failed && !t.Failure.Known():
+		return t, fmt.Errorf("outcome.json: unknown failure %.64q", t.Failure)
+	case t.State == job.OK && t.Failure != "":
+		return t, fmt.Errorf("outcome.json: ok and failed (%.64q) at once", t.Failure)
+	}
+	return t, nil
+}
+
+// predictions reads the predictions of a job and puts them into the order of
+// the test rows.
+func (w *watch) predictions(j job.Job) ([]json.RawMessage, error) {
+	i := slices.IndexFunc(w.claim.batch.Datasets, func(d job.Dataset) bool { return d.Name == j.Dataset })
+	if i < 0 {
+		return nil, fmt.Errorf("batch has no data set %s", j.Dataset)
+	}
+	if w.ids == nil {
+		w.ids = map[string][]string{}
+	}
+	if w.ids[j.Dataset] == nil {
+		ids, err := testIDs(w.claim.dir, w.claim.batch.Datasets[i])
+		if err != nil {
+			return nil, err
+		}
+		w.ids[j.Dataset] = ids
+	}
+	f, err := hostile.Open(w.claim.dir.Out(), filepath.Join(string(j.ID), "predictions.jsonl"), maxPredictionsBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return job.ReadPredictions(f, "predictions.jsonl", w.ids[j.Dataset])
+}
+
+// outcome adds to a trainer's words what the runner knows.
+func (w *watch) outcome(t job.TrainerOutcome) job.Outcome {
+	started := w.begun
+	if s, ok := w.started[t.Job]; ok {
+		started = s
+	}
+	now := time.Now()
+	if started.IsZero() { // of a batch that was found ended
+		started = now
+	}
+	return job.Outcome{
+		TrainerOutcome: t, Attempt: max(1, w.claim.attempt), Executor: w.where.Executor, Host: w.where.Host, Image: w.where.Image, GPUs: w.where.GPUs,
+		Started: started.UTC().Truncate(time.Millisecond), Finished: now.UTC().Truncate(time.Millisecond), Bench: w.Version,
+	}
+}
+
+// save stores an ended job and reports it, with its scores if it is of this
+// run. Predictions that cannot be scored make it a failed job.
+func (w *watch) save(id job.ID, o job.Outcome, lines []json.RawMessage, report func(ended)) error {
+	spec := w.claim.specs[id]
+	e := ended{job: id}
+	if p := w.jobs[id]; p != nil && o.State == job.OK {
+		scores, err := w.score(p, lines)
+		if err != nil {
+			o.State, o.Failure, o.Message = job.Failed, job.FailureOutput, err.Error()
+		}
+		e.scores = scores
+	}
+	if o.Executor == "" {
+		o.Executor = w.claim.executor
+	}
+	if err := w.store.Save(spec, o, lines, tail(w.claim.dir.Log(), logTailBytes)); err != nil {
+		return err
+	}
+	if w.seen == nil {
+		w.seen = map[job.ID]bool{}
+	}
+	w.seen[id] = true
+	e.outcome = o
+	report(e)
+	return nil
+}
+
+// events reads what the trainer said since the last look. It is for the screen
+// and for knowing which job was being worked on; nothing that counts rests on it.
+func (w *watch) events() {
+	f, err := os.Open(w.claim.dir.Events())
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if _, err := f.Seek(w.offset, io.SeekStart); err != nil {
+		return
+	}
+	in := bufio.NewReaderSize(f, 64<<10)
+	for {
+		line, err := in.ReadSlice('\n')
+		if err != nil { // a line without its end is read again at the next look
+			if errors.Is(err, bufio.ErrBufferFull) {
+				w.offset += int64(len(line))
+			}
+			return
+		}
+		w.offset += int64(len(line))
+		var e struct {
+			Event   string   `json:"event"`
+			Job     job.ID   `json:"job"`
+			Step    int      `json:"step"`
+			Loss    *float64 `json:"loss"`
+			Message string   `json:"message"`
+		}
+		if json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		spec, known := w.claim.specs[e.Job]
+		out := Event{Batch: w.claim.batch.ID, Model: w.claim.batch.Model.ID, Dataset: spec.Dataset, Seed: spec.Seed, Job: e.Job}
+		switch {
+		case e.Event == "start" && known:
+			if w.started == nil {
+				w.started = map[job.ID]time.Time{}
+			}
+			w.current = e.Job
+			w.started[e.Job] = time.Now()
+		case e.Event == "eval" && known:
+			out.Type, out.Step, out.Loss = "progress", e.Step, e.Loss
+			w.emit(out)
+		case e.Event == "warn":
+			if !known {
+				out.Job = ""
+			}
+			out.Type, out.Message = "warning", e.Message
+			w.emit(out)
+		}
+	}
+}
+
+// tail returns the last n bytes of a file, from the beginning of a line; nil if
+// there is no file.
+func tail(path string, n int64) []byte {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	from := max(0, info.Size()-n)
+	b := make([]byte, info.Size()-from)
+	k, _ := f.ReadAt(b, from)
+	b = b[:k]
+	if from > 0 {
+		if i := bytes.IndexByte(b, '\n'); i >= 0 {
+			b = b[i+1:]
+		}
+	}
+	return b
+}

@@ -1,0 +1,61 @@
+package runner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"bench/runner/job"
+)
+
+// Swept tells what Sweep did.
+type Swept struct {
+	Batches int // stopped and removed
+	Kept    int // jobs of them that had ended, and are stored now
+	Busy    int // jobs of batches that a running bench watches over; left alone
+}
+
+// Sweep ends all batches of a home that no running bench watches over. What of
+// them has finished is stored.
+func Sweep(ctx context.Context, path string, executor func(name string) (Executor, error)) (Swept, error) {
+	r := &Runner{Home: path, Executor: executor, OnEvent: func(Event) {}}
+	x := &run{Runner: r, store: job.Store{Home: path}, home: home{path}}
+	claims, foreign, err := x.home.scan()
+	if err != nil {
+		return Swept{}, err
+	}
+	swept := Swept{Busy: len(foreign)}
+	var errs []error
+	for _, c := range claims {
+		if err := x.end(ctx, c, &swept); err != nil {
+			c.release()
+			errs = append(errs, fmt.Errorf("batch %s: %w", c.batch.ID.Short(), err))
+		}
+	}
+	return swept, errors.Join(errs...)
+}
+
+func (x *run) end(ctx context.Context, c *claim, swept *Swept) error {
+	e, err := x.Executor(c.executor)
+	if err != nil {
+		return err
+	}
+	h, err := e.Attach(ctx, c.batch, c.dir)
+	switch {
+	case err == nil:
+		if err := h.Stop(ctx); err != nil {
+			return err
+		}
+		if _, err := h.Wait(ctx); err != nil {
+			return err
+		}
+	case !errors.Is(err, ErrNotFound):
+		return err
+	}
+	w := &watch{run: x, claim: c}
+	if err := w.harvest(func(ended) { swept.Kept++ }); err != nil {
+		return err
+	}
+	swept.Batches++
+	return c.drop()
+}
