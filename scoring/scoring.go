@@ -50,8 +50,9 @@ func (v Value) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *Value) UnmarshalJSON(b []byte) error {
-	*v = Value{}
-	if err := json.Unmarshal(b, &v.X); err == nil {
+	var x *float64 // null must not become 0
+	if err := json.Unmarshal(b, &x); err == nil && x != nil {
+		*v = Value{X: *x}
 		return nil
 	}
 	var u struct {
@@ -60,6 +61,6 @@ func (v *Value) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &u); err != nil || u.Undefined == "" {
 		return fmt.Errorf("scoring: %s is neither a number nor {\"undefined\": why}", b)
 	}
-	v.Undefined = u.Undefined
+	*v = Value{Undefined: u.Undefined}
 	return nil
 }
