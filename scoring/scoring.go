@@ -3,9 +3,11 @@
 package scoring
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 )
 
 // Metric describes one number that a task reports.
@@ -50,9 +52,12 @@ func (v Value) MarshalJSON() ([]byte, error) {
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (v *Value) UnmarshalJSON(b []byte) error {
-	var x *float64 // null must not become 0
-	if err := json.Unmarshal(b, &x); err == nil && x != nil {
-		*v = Value{X: *x}
+	if len(bytes.Trim(b, "0123456789+-.eE")) == 0 { // a number; null must not become 0
+		x, err := strconv.ParseFloat(string(b), 64)
+		if err != nil {
+			return fmt.Errorf("scoring: %s is not a number in the range of float64", b)
+		}
+		*v = Value{X: x}
 		return nil
 	}
 	var u struct {

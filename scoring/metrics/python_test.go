@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // python asks the Python on this machine, whose notions of text SQuAD's
@@ -34,28 +35,50 @@ func python(t *testing.T, program string, in []byte) []byte {
 // Unicode assigns.
 func TestCharactersAsPython(t *testing.T) {
 	out := python(t, `
-import re, sys, unicodedata, json
-word = re.compile(r"\w")
-print(json.dumps([[c, chr(c).lower(), chr(c).isspace(), bool(word.match(chr(c)))] for c in range(0x110000)
-                  if unicodedata.category(chr(c)) not in ("Cn", "Cs")]))`, nil)
-	var chars [][4]any
-	if err := json.Unmarshal(out, &chars); err != nil {
+import re, unicodedata, json
+word, all = re.compile(r"\w"), [chr(c) for c in range(0x110000)]
+def where(f): # [first, behind the last] of each run of characters with f
+    out, on = [], False
+    for i, c in enumerate(all):
+        if bool(f(c)) != on:
+            out.append(i)
+            on = not on
+    return out + [len(all)] * on
+print(json.dumps({"assigned": where(lambda c: unicodedata.category(c) not in ("Cn", "Cs")), "space": where(str.isspace), "word": where(word.match),
+                  "lower": {c: c.lower() for c in all if c.lower() != c}}))`, nil)
+	var want struct {
+		Assigned, Space, Word []rune
+		Lower                 map[string]string
+	}
+	if err := json.Unmarshal(out, &want); err != nil {
 		t.Fatal(err)
 	}
-	if len(chars) < 100_000 {
-		t.Fatalf("%d characters", len(chars))
+	in := func(runs []rune, r rune) bool { // an odd number of borders at or before r
+		i, found := slices.BinarySearch(runs, r)
+		return (i%2 == 1) != found
 	}
-	for _, c := range chars {
-		r := rune(c[0].(float64))
-		if got := string(pythonLower(string(r))); got != c[1] {
-			t.Errorf("lower case of %U is %q, Python has %q", r, got, c[1])
+	n := 0
+	for r := rune(0); r <= unicode.MaxRune; r++ {
+		if !in(want.Assigned, r) {
+			continue
 		}
-		if got := pythonSpace(r); got != c[2] {
-			t.Errorf("white space: %U is %v, Python has %v", r, got, c[2])
+		n++
+		lower, ok := want.Lower[string(r)]
+		if !ok {
+			lower = string(r)
 		}
-		if got := pythonWord(r); got != c[3] {
-			t.Errorf("word: %U is %v, Python has %v", r, got, c[3])
+		if got := string(pythonLower(string(r))); got != lower {
+			t.Errorf("lower case of %U is %q, Python has %q", r, got, lower)
 		}
+		if got := pythonSpace(r); got != in(want.Space, r) {
+			t.Errorf("white space: %U is %v, in Python it is not", r, got)
+		}
+		if got := pythonWord(r); got != in(want.Word, r) {
+			t.Errorf("word: %U is %v, in Python it is not", r, got)
+		}
+	}
+	if n < 200_000 {
+		t.Errorf("%d characters", n)
 	}
 }
 

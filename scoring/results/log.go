@@ -136,7 +136,7 @@ func (l *Log) All() iter.Seq2[Record, error] {
 			yield(Record{}, err)
 			return
 		}
-		in := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 1<<20)
+		in := bufio.NewReaderSize(io.NewSectionReader(f, 0, size), 64<<10)
 		for n := 1; ; n++ {
 			line, err := in.ReadBytes('\n')
 			if err != nil && err != io.EOF {
@@ -169,14 +169,14 @@ func (l *Log) settled(f *os.File) (int64, error) {
 }
 
 func (l *Log) record(text []byte, n int, unended bool) (Record, error) {
-	if !json.Valid(text) {
+	r, err := parse(text)
+	switch {
+	case err == nil:
+		return r, nil
+	case !json.Valid(text):
 		return Record{}, &TornError{File: l.path, Line: n, Last: unended, Text: string(text[:min(60, len(text))])}
 	}
-	r, err := parse(text)
-	if err != nil {
-		return Record{}, &LineError{l.path, n, err}
-	}
-	return r, nil
+	return Record{}, &LineError{l.path, n, err}
 }
 
 // Read returns all records. Torn lines are warnings; the first line that this

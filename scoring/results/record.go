@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -291,25 +292,29 @@ func nonNil[T any](x []T) []T {
 	return x
 }
 
-// parse reads one line of the log.
+// parse reads one line of the log. The number of the schema is looked at first
+// when there is anything wrong with the line.
 func parse(line []byte) (Record, error) {
-	var head struct {
-		Schema *int `json:"schema"`
-	}
-	if err := json.Unmarshal(line, &head); err != nil {
-		return Record{}, err
-	}
-	if head.Schema == nil {
-		return Record{}, errors.New("no schema number: not a record of bench")
-	}
-	if *head.Schema != Schema {
-		return Record{}, fmt.Errorf("schema %d, this bench reads %d: it was written by another version", *head.Schema, Schema)
-	}
 	var r Record
 	d := json.NewDecoder(bytes.NewReader(line))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
-		return Record{}, err
+	err := d.Decode(&r)
+	if err == nil && r.Schema == Schema {
+		if _, err := d.Token(); err != io.EOF {
+			return Record{}, errors.New("more than one JSON value on the line")
+		}
+		return r, r.Validate()
 	}
-	return r, r.Validate()
+	var head struct {
+		Schema *int `json:"schema"`
+	}
+	switch headErr := json.Unmarshal(line, &head); {
+	case headErr != nil:
+		return Record{}, headErr
+	case head.Schema == nil:
+		return Record{}, errors.New("no schema number: not a record of bench")
+	case *head.Schema != Schema:
+		return Record{}, fmt.Errorf("schema %d, this bench reads %d: it was written by another version", *head.Schema, Schema)
+	}
+	return Record{}, err
 }
