@@ -106,7 +106,7 @@ type Seconds struct {
 // Total is the sum of all parts.
 func (s Seconds) Total() float64 { return s.Load + s.Tokenize + s.Train + s.Predict }
 
-// Memory is a peak in MB (10⁶ bytes).
+// Memory is a peak in MiB.
 type Memory struct {
 	Host   float64 `json:"host"`
 	Device float64 `json:"device"`

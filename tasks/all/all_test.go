@@ -1,14 +1,18 @@
 package all_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"bench/datasets"
+	"bench/tasks"
 	"bench/tasks/all"
 )
 
@@ -59,5 +63,41 @@ func TestLookup(t *testing.T) {
 	_, err := all.Lookup("poetry")
 	if !errors.Is(err, all.ErrUnknown) || !strings.Contains(err.Error(), "acceptability") {
 		t.Errorf("error of an unknown task is %v", err)
+	}
+}
+
+// TestDocumentedPredictions scores the example lines of docs/formats.md.
+func TestDocumentedPredictions(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join("..", "..", "docs", "formats.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(b), "## Predictions\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	row := datasets.Row{ID: "12", Tokens: []string{"Anna", "bor", "her"}, Labels: []string{"B-PER", "O", "O"}, Answers: &datasets.Answers{}}
+	gold := map[string]string{"sentiment": "positive", "acceptability": "correct"}
+	seen := map[string]bool{}
+	for _, line := range strings.Split(text, "\n") {
+		names, example, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | `{\"id\": \"12\"")
+		if !ok {
+			continue
+		}
+		example = `{"id": "12"` + strings.TrimSuffix(example, "` |")
+		for name := range strings.SplitSeq(names, ", ") {
+			if seen[name] = true; name == "acceptability" {
+				example = `{"id": "12", "label": "correct"}` // the row shows the other task's labels
+			}
+			task, err := all.Lookup(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			row.Label = gold[name]
+			if _, err := task.Score(datasets.Meta{}, []datasets.Row{row}, []json.RawMessage{json.RawMessage(example)}, nil, tasks.Rules{}); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	if len(seen) != len(all.All()) {
+		t.Errorf("examples of %v only", seen)
 	}
 }
