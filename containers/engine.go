@@ -1,0 +1,260 @@
+// Package containers runs sandboxed, labelled, GPU-equipped containers on a
+// Docker engine and tells how they really ended, through restarts of the
+// engine and of the caller. It also builds and moves images. It is the only
+// importer of the Docker client, and shows none of its types.
+//
+// Every call to the engine has a deadline: a frozen dockerd accepts
+// connections and never answers. The only thing that ever waits without one
+// is the life of a container, and it is asked for again and again.
+package containers
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/docker/docker/api/types"
+	"github.com/docker/docker/api/types/build"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/image"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/client"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+)
+
+// dockerAPI is what is used of the Docker client: the seam for tests of faults
+// that a live engine does not produce on demand.
+type dockerAPI interface {
+	Ping(context.Context) (types.Ping, error)
+	Info(context.Context) (system.Info, error)
+	ContainerCreate(context.Context, *container.Config, *container.HostConfig, *network.NetworkingConfig, *ocispec.Platform, string) (container.CreateResponse, error)
+	ContainerStart(context.Context, string, container.StartOptions) error
+	ContainerInspect(context.Context, string) (container.InspectResponse, error)
+	ContainerWait(context.Context, string, container.WaitCondition) (<-chan container.WaitResponse, <-chan error)
+	ContainerLogs(context.Context, string, container.LogsOptions) (io.ReadCloser, error)
+	ContainerList(context.Context, container.ListOptions) ([]container.Summary, error)
+	ContainerStop(context.Context, string, container.StopOptions) error
+	ContainerRemove(context.Context, string, container.RemoveOptions) error
+	ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error)
+	ImageBuild(context.Context, io.Reader, build.ImageBuildOptions) (build.ImageBuildResponse, error)
+	ImageLoad(context.Context, io.Reader, ...client.ImageLoadOption) (image.LoadResponse, error)
+	ImageSave(context.Context, []string, ...client.ImageSaveOption) (io.ReadCloser, error)
+	ImagePull(context.Context, string, image.PullOptions) (io.ReadCloser, error)
+	ImagePush(context.Context, string, image.PushOptions) (io.ReadCloser, error)
+	ImageTag(context.Context, string, string) error
+	ImageRemove(context.Context, string, image.RemoveOptions) ([]image.DeleteResponse, error)
+	Close() error
+}
+
+var _ dockerAPI = (*client.Client)(nil)
+
+// Engine is one Docker engine. It is safe for concurrent use.
+type Engine struct {
+	// Patience is how long an engine may be away (restarted, frozen,
+	// unreachable) while something runs on it, before Wait and Logs give up
+	// with an Unreachable error. Open sets it to 5 minutes; change it before
+	// the engine is used.
+	Patience time.Duration
+
+	api  dockerAPI
+	host string
+	info Info
+	t    timing
+
+	mu     sync.Mutex
+	gpus   []GPU // of the last successful probe
+	probed bool
+}
+
+// timing holds the deadlines; tests shorten them.
+type timing struct {
+	call    time.Duration // a call that only reads or flips a state
+	long    time.Duration // a call that makes, starts or removes a container
+	poll    time.Duration // one wait for the end of a container; then it is asked for anew
+	silence time.Duration // a stream may be silent so long before the engine is asked whether it lives
+	backoff time.Duration // first pause after a failed call; doubles up to 16 times this
+}
+
+func defaultTiming() timing {
+	return timing{call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
+}
+
+// pause sleeps after the n-th failure in a row, n from 0.
+func (t timing) pause(ctx context.Context, n int) error {
+	timer := time.NewTimer(t.backoff << min(n, 4))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
+
+// Info describes an engine and its machine.
+type Info struct {
+	Name    string `json:"name"`    // host name of the machine
+	Version string `json:"version"` // of the engine
+	// CPUs and MemoryBytes are what the machine has in all.
+	CPUs        int   `json:"cpus"`
+	MemoryBytes int64 `json:"memory_bytes"`
+	// Cgroup is "v1/cgroupfs", "v2/systemd" and the like. With systemd, GPUs
+	// can get lost in running containers when systemd reloads.
+	Cgroup string `json:"cgroup"`
+	// NvidiaRuntime and CDIDevices are signs of GPUs, no proof: see Engine.GPUs.
+	NvidiaRuntime bool     `json:"nvidia_runtime"`
+	CDIDevices    []string `json:"cdi_devices,omitempty"` // fully qualified names, sorted
+	// Remapped: users of containers are other users on the machine (rootless
+	// engine, or userns-remap).
+	Remapped    bool `json:"remapped"`
+	LiveRestore bool `json:"live_restore"` // containers survive a restart of the engine
+	Seccomp     bool `json:"seccomp"`
+}
+
+// Open connects to the engine at host, such as unix:///var/run/docker.sock or
+// tcp://gpu1:2376. An empty host means $DOCKER_HOST, else the default socket.
+// TLS and API version are taken from DOCKER_TLS_VERIFY, DOCKER_CERT_PATH and
+// DOCKER_API_VERSION; without the latter the version is negotiated.
+func Open(ctx context.Context, host string) (*Engine, error) {
+	if strings.HasPrefix(host, "ssh://") {
+		return nil, &Error{Kind: Refused, Op: "open Docker engine", Host: host, Err: usage("engines cannot be opened over ssh"),
+			Hint: "forward its socket: ssh -N -L /tmp/engine.sock:/var/run/docker.sock HOST, then use unix:///tmp/engine.sock"}
+	}
+	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
+	if host != "" {
+		opts = append(opts, client.WithHost(host))
+	}
+	api, err := client.NewClientWithOpts(opts...)
+	if err != nil {
+		return nil, &Error{Kind: Refused, Op: "open Docker engine", Host: host, Err: err, Hint: "look at the Docker address and the DOCKER_* variables"}
+	}
+	e := newEngine(api, api.DaemonHost())
+	if err := e.connect(ctx); err != nil {
+		api.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func newEngine(api dockerAPI, host string) *Engine {
+	return &Engine{Patience: 5 * time.Minute, api: api, host: host, t: defaultTiming()}
+}
+
+// connect pings the engine, agrees on an API version and learns what it is.
+func (e *Engine) connect(ctx context.Context) error {
+	if err := e.Ping(ctx); err != nil {
+		return err
+	}
+	i, err := ask(ctx, e, e.t.call, "read what the Docker engine is", e.api.Info)
+	if err != nil {
+		return err
+	}
+	if i.OSType != "" && i.OSType != "linux" {
+		return &Error{Kind: Refused, Op: "open Docker engine", Host: e.host, Err: usage("it runs %s containers, not Linux ones", i.OSType),
+			Hint: "switch the engine to Linux containers"}
+	}
+	_, nvidia := i.Runtimes["nvidia"]
+	e.info = Info{
+		Name: i.Name, Version: i.ServerVersion, CPUs: i.NCPU, MemoryBytes: i.MemTotal,
+		Cgroup: "v" + i.CgroupVersion + "/" + i.CgroupDriver, NvidiaRuntime: nvidia, LiveRestore: i.LiveRestoreEnabled,
+	}
+	for _, d := range i.DiscoveredDevices {
+		if d.Source == "cdi" {
+			e.info.CDIDevices = append(e.info.CDIDevices, d.ID)
+		}
+	}
+	sort.Strings(e.info.CDIDevices)
+	for _, o := range i.SecurityOptions {
+		name, _, _ := strings.Cut(o, ",")
+		switch name {
+		case "name=rootless", "name=userns":
+			e.info.Remapped = true
+		case "name=seccomp", "seccomp":
+			e.info.Seccomp = true
+		}
+	}
+	return nil
+}
+
+// Close frees the connections. Containers go on.
+func (e *Engine) Close() error { return e.api.Close() }
+
+// Host returns the engine's address.
+func (e *Engine) Host() string { return e.host }
+
+// Info returns what the engine said about itself when it was opened.
+func (e *Engine) Info() Info {
+	i := e.info
+	i.CDIDevices = slices.Clone(i.CDIDevices)
+	return i
+}
+
+// Ping asks whether the engine answers.
+func (e *Engine) Ping(ctx context.Context) error {
+	_, err := ask(ctx, e, e.t.call, "open Docker engine", e.api.Ping)
+	return err
+}
+
+// ask calls f with a deadline of d and turns its error into an *Error.
+func ask[T any](ctx context.Context, e *Engine, d time.Duration, op string, f func(context.Context) (T, error)) (T, error) {
+	bounded, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	v, err := f(bounded)
+	return v, e.failure(ctx, op, err)
+}
+
+// tell is ask for calls without a result.
+func tell(ctx context.Context, e *Engine, d time.Duration, op string, f func(context.Context) error) error {
+	_, err := ask(ctx, e, d, op, func(ctx context.Context) (struct{}, error) { return struct{}{}, f(ctx) })
+	return err
+}
+
+// guard calls f, which may take any time as long as it calls touch now and
+// then. When f was silent for a while, the engine is asked whether it lives;
+// if it does not answer, f's context is cancelled and guard returns an
+// Unreachable error.
+func (e *Engine) guard(ctx context.Context, op string, f func(ctx context.Context, touch func()) error) error {
+	guarded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	touched := make(chan struct{}, 1)
+	touch := func() {
+		select {
+		case touched <- struct{}{}:
+		default:
+		}
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		timer := time.NewTimer(e.t.silence)
+		defer timer.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-guarded.Done():
+				return
+			case <-touched:
+			case <-timer.C:
+				if err := e.Ping(guarded); err != nil {
+					cancel(err)
+					return
+				}
+			}
+			timer.Reset(e.t.silence)
+		}
+	}()
+	err := f(guarded, touch)
+	close(stop)
+	if guarded.Err() != nil && ctx.Err() == nil {
+		err = context.Cause(guarded)
+	}
+	cancel(nil)
+	<-stopped
+	return e.failure(ctx, op, err)
+}
