@@ -207,7 +207,7 @@ func checkAnswers(r Row) error {
 	context := []rune(r.Context)
 	for i, text := range r.Answers.Text {
 		start, span := r.Answers.Start[i], []rune(text)
-		if start < 0 || start+len(span) > len(context) || string(context[start:start+len(span)]) != text {
+		if start < 0 || start > len(context)-len(span) || string(context[start:start+len(span)]) != text {
 			return fmt.Errorf("answer %q is not at code point %d of the context", text, start)
 		}
 	}
@@ -226,8 +226,8 @@ func strict(line []byte, v any) error {
 	if err := d.Decode(v); err != nil {
 		return err
 	}
-	if d.More() {
-		return fmt.Errorf("more than one JSON value on the line")
+	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
+		return fmt.Errorf("there is more after the end of the JSON value")
 	}
 	return nil
 }
