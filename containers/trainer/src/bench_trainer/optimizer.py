@@ -58,7 +58,7 @@ class FlatAdamW:
         """Of the step-th update, counted from 0: linear warm-up, then linear decay to 0 at max_steps."""
         warmup = math.ceil(self.hp.max_steps * self.hp.warmup_ratio)
         if step < warmup:
-            return self.hp.learning_rate * step / max(1, warmup)
+            return self.hp.learning_rate * (step / max(1, warmup))
         return self.hp.learning_rate * max(0.0, (self.hp.max_steps - step) / max(1, self.hp.max_steps - warmup))
 
     def _clip_scale(self):
