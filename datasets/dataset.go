@@ -48,6 +48,9 @@ type Meta struct {
 type RecipeVersion struct {
 	Name    string `json:"name"`
 	Version int    `json:"version"`
+	// Definition is a digest of what a user's catalogue says about the data set;
+	// "" for data sets that the program defines.
+	Definition string `json:"definition,omitempty"`
 }
 
 // SourceRecord is one file that went into a data set.

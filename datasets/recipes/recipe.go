@@ -62,7 +62,11 @@ const (
 )
 
 // Sizes are numbers of rows.
-type Sizes struct{ Train, Val, Test int }
+type Sizes struct {
+	Train int `json:"train"`
+	Val   int `json:"val"`
+	Test  int `json:"test"`
+}
 
 func (s Sizes) total() int { return s.Train + s.Val + s.Test }
 

@@ -55,6 +55,9 @@ func wikiannFO() Recipe {
 							return nil, raw.Errorf(in.Name(i), l.Number, "unknown tag %q", tag)
 						}
 					}
+					if len(v.Tokens) == 0 { // there is one such row, and nothing to learn from it
+						continue
+					}
 					parts[i] = append(parts[i], datasets.Row{
 						ID: fmt.Sprintf("%s-%d", part, l.Number), Tokens: v.Tokens, Labels: v.Tags, Text: strings.Join(v.Tokens, " "),
 					})
