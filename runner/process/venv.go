@@ -253,7 +253,7 @@ func (v venv) fail(what string, err error, output string) error {
 	case says("NewConnectionError", "NameResolutionError", "ConnectTimeoutError", "ReadTimeoutError", "ProxyError", "Failed to establish a new connection", "Temporary failure in name resolution"):
 		e.Hint = "the package index cannot be reached: check the network, set HTTPS_PROXY, or set PIP_INDEX_URL (or PIP_FIND_LINKS with PIP_NO_INDEX=1) to a mirror"
 	case says("No matching distribution found"):
-		e.Hint = fmt.Sprintf("the package index has no such package for Python %s on this platform: name another Python with --python PATH, or set PIP_INDEX_URL", v.base.Version)
+		e.Hint = fmt.Sprintf("the package index has no such package for Python %s on this platform, or cannot be reached: name another Python with --python PATH, or set PIP_INDEX_URL", v.base.Version)
 	case says("THESE PACKAGES DO NOT MATCH THE HASHES"):
 		e.Hint = "the package index serves other files than those that were locked: do not trust it, or set PIP_INDEX_URL to another"
 	}

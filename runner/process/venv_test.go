@@ -46,6 +46,22 @@ func basePython(t *testing.T) string {
 	return path
 }
 
+// quickPython is basePython, but that its environments borrow the pip of
+// python instead of unpacking their own, which takes most of the time.
+func quickPython(t *testing.T) string {
+	t.Helper()
+	python := basePython(t)
+	if exec.Command(python, "-c", "import pip").Run() != nil {
+		return python
+	}
+	path := filepath.Join(t.TempDir(), "python")
+	script := "#!/bin/sh\ncase \"$*\" in '-m venv '*) shift 2; exec '" + python + "' -m venv --without-pip --system-site-packages \"$@\";; esac\nexec '" + python + "' \"$@\"\n"
+	if err := os.WriteFile(path, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // index is a folder with one package, benchprobe 1.0, and the variables that
 // make pip look nowhere else.
 func index(t *testing.T) {
@@ -139,7 +155,7 @@ func TestEnsureVenv(t *testing.T) {
 	if err := os.WriteFile(rest, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := EnsureVenv(t.Context(), dir, benchprobe, python, io.Discard); err != nil {
+	if _, err := EnsureVenv(t.Context(), dir, benchprobe, quickPython(t), io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(rest); !errors.Is(err, os.ErrNotExist) {
@@ -204,7 +220,7 @@ func TestEnsureVenvErrors(t *testing.T) {
 		hinted(t, err, "--python")
 	})
 	t.Run("package that is not there", func(t *testing.T) {
-		python := basePython(t)
+		python := quickPython(t)
 		index(t)
 		var said bytes.Buffer
 		_, err := EnsureVenv(t.Context(), t.TempDir(), []byte("benchprobe==2.0\n"), python, &said)
@@ -213,10 +229,18 @@ func TestEnsureVenvErrors(t *testing.T) {
 			t.Errorf("pip's words were not passed on: %s", said.String())
 		}
 	})
+	t.Run("index out of reach", func(t *testing.T) {
+		python := quickPython(t)
+		for name, value := range map[string]string{"PIP_INDEX_URL": "http://127.0.0.1:1/simple", "PIP_RETRIES": "1", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": ""} {
+			t.Setenv(name, value)
+		}
+		_, err := EnsureVenv(t.Context(), t.TempDir(), benchprobe, python, io.Discard)
+		hinted(t, err, "cannot be reached")
+	})
 	t.Run("full disk", func(t *testing.T) {
-		python := basePython(t)
+		python := quickPython(t)
 		dir := t.TempDir()
-		if err := syscall.Mount("bench-test", dir, "tmpfs", 0, "size=2m"); err != nil {
+		if err := syscall.Mount("bench-test", dir, "tmpfs", 0, "size=16k"); err != nil {
 			t.Skip("no file system of limited size can be mounted:", err)
 		}
 		t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
