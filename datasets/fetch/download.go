@@ -74,6 +74,10 @@ func (d stored) write(path string) error {
 
 func (f *Fetcher) download(ctx context.Context, s Source) (File, error) {
 	at := f.slot(s.URL)
+	offline := &Error{Kind: Offline, URL: s.URL, Detail: "the file was not downloaded before" + f.notInMirror() + ", and the network may not be used"}
+	if _, ok := readStored(at.path + ".json"); f.Offline && !ok {
+		return File{}, offline
+	}
 	if err := os.MkdirAll(filepath.Dir(at.path), 0o777); err != nil {
 		return File{}, writeError(s.URL, err)
 	}
@@ -94,7 +98,7 @@ func (f *Fetcher) download(ctx context.Context, s Source) (File, error) {
 		f.log().Warn("downloaded file is not what it was: getting it again", "url", s.URL, "file", at.path)
 	}
 	if f.Offline {
-		return File{}, &Error{Kind: Offline, URL: s.URL, Detail: "the file was not downloaded before" + f.notInMirror() + ", and the network may not be used"}
+		return File{}, offline
 	}
 	sum, err := f.retry(ctx, s, at)
 	if err != nil {
