@@ -258,6 +258,9 @@ func (e *DigestError) Error() string {
 	return fmt.Sprintf("data set %s: rows have digest %.12s…, dataset.json says %.12s…: the files were changed after the build", e.Dataset, e.Got, e.Want)
 }
 
+// Hint says what a person can do.
+func (e *DigestError) Hint() string { return "build it again: bench data build " + e.Dataset }
+
 func count(k Kind, rows []Row) Counts {
 	c := Counts{Rows: len(rows)}
 	add := func(label string) {

@@ -81,18 +81,18 @@ type nerJSON struct {
 	ID     string    `json:"id"`
 	Tokens []string  `json:"tokens"`
 	Labels *[]string `json:"labels,omitempty"`
-	Text   string    `json:"text"`
+	Text   *string   `json:"text"`
 }
 
 type classJSON struct {
-	ID    string `json:"id"`
-	Text  string `json:"text"`
-	Label string `json:"label,omitempty"`
+	ID    string  `json:"id"`
+	Text  *string `json:"text"`
+	Label string  `json:"label,omitempty"`
 }
 
 type acceptabilityJSON struct {
 	ID      string  `json:"id"`
-	Text    string  `json:"text"`
+	Text    *string `json:"text"`
 	Label   string  `json:"label"`
 	Type    *string `json:"corruption_type"`
 	Indices []int   `json:"corruption_indices,omitempty"`
@@ -100,8 +100,8 @@ type acceptabilityJSON struct {
 
 type qaJSON struct {
 	ID       string   `json:"id"`
-	Question string   `json:"question"`
-	Context  string   `json:"context"`
+	Question *string  `json:"question"`
+	Context  *string  `json:"context"`
 	Answers  *Answers `json:"answers,omitempty"`
 }
 
@@ -112,25 +112,25 @@ func (r Row) AppendJSON(dst []byte, k Kind) ([]byte, error) {
 	var v any
 	switch k {
 	case NER:
-		j := nerJSON{ID: r.ID, Tokens: r.Tokens, Text: r.Text}
+		j := nerJSON{ID: r.ID, Tokens: r.Tokens, Text: &r.Text}
 		if r.Labels != nil {
 			j.Labels = &r.Labels
 		}
 		v = j
 	case Sentiment, Speed:
-		v = classJSON{r.ID, r.Text, r.Label}
+		v = classJSON{r.ID, &r.Text, r.Label}
 	case Acceptability:
 		if r.Label == "" {
-			v = classJSON{r.ID, r.Text, ""}
+			v = classJSON{r.ID, &r.Text, ""}
 			break
 		}
-		j := acceptabilityJSON{ID: r.ID, Text: r.Text, Label: r.Label}
+		j := acceptabilityJSON{ID: r.ID, Text: &r.Text, Label: r.Label}
 		if r.Corruption != nil {
 			j.Type, j.Indices = &r.Corruption.Type, r.Corruption.Indices
 		}
 		v = j
 	case QA:
-		v = qaJSON{r.ID, r.Question, r.Context, r.Answers}
+		v = qaJSON{r.ID, &r.Question, &r.Context, r.Answers}
 	default:
 		return dst, fmt.Errorf("rows of unknown kind %q", k)
 	}
@@ -157,7 +157,10 @@ func ParseRow(line []byte, k Kind) (Row, error) {
 		if err := strict(line, &j); err != nil {
 			return Row{}, err
 		}
-		r = Row{ID: j.ID, Tokens: j.Tokens, Text: j.Text}
+		if j.Tokens == nil || j.Text == nil {
+			return Row{}, fmt.Errorf("row without tokens or text")
+		}
+		r = Row{ID: j.ID, Tokens: j.Tokens, Text: *j.Text}
 		if j.Labels != nil {
 			r.Labels = *j.Labels
 			if len(r.Labels) != len(r.Tokens) {
@@ -169,22 +172,33 @@ func ParseRow(line []byte, k Kind) (Row, error) {
 		if err := strict(line, &j); err != nil {
 			return Row{}, err
 		}
-		r = Row{ID: j.ID, Text: j.Text, Label: j.Label}
+		if j.Text == nil {
+			return Row{}, fmt.Errorf("row without text")
+		}
+		r = Row{ID: j.ID, Text: *j.Text, Label: j.Label}
 	case Acceptability:
 		var j acceptabilityJSON
 		if err := strict(line, &j); err != nil {
 			return Row{}, err
 		}
-		r = Row{ID: j.ID, Text: j.Text, Label: j.Label}
+		if j.Text == nil {
+			return Row{}, fmt.Errorf("row without text")
+		}
+		r = Row{ID: j.ID, Text: *j.Text, Label: j.Label}
 		if j.Type != nil {
 			r.Corruption = &Corruption{*j.Type, j.Indices}
+		} else if j.Indices != nil {
+			return Row{}, fmt.Errorf("corruption_indices without corruption_type")
 		}
 	case QA:
 		var j qaJSON
 		if err := strict(line, &j); err != nil {
 			return Row{}, err
 		}
-		r = Row{ID: j.ID, Question: j.Question, Context: j.Context, Answers: j.Answers}
+		if j.Question == nil || j.Context == nil {
+			return Row{}, fmt.Errorf("row without question or context")
+		}
+		r = Row{ID: j.ID, Question: *j.Question, Context: *j.Context, Answers: j.Answers}
 		if err := checkAnswers(r); err != nil {
 			return Row{}, err
 		}
