@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -173,7 +174,7 @@ func look(dir string, names []string, o Options) (Snapshot, *Error) {
 		return Snapshot{}, &Error{Kind: BadFile, File: file, Detail: detail, Err: err}
 	}
 	if sel.index != "" {
-		text, err := os.ReadFile(filepath.Join(dir, sel.index))
+		text, err := readJSON(filepath.Join(dir, sel.index))
 		if err != nil {
 			return bad(sel.index, "it cannot be read", err)
 		}
@@ -208,7 +209,7 @@ func look(dir string, names []string, o Options) (Snapshot, *Error) {
 		if !slices.Contains(s.Files, n) {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, n))
+		text, err := readJSON(filepath.Join(dir, n))
 		if err != nil {
 			return bad(n, "it cannot be read", err)
 		}
@@ -224,6 +225,21 @@ func look(dir string, names []string, o Options) (Snapshot, *Error) {
 	slices.Sort(s.CodeElsewhere)
 	s.CodeElsewhere = slices.Compact(s.CodeElsewhere)
 	return s, nil
+}
+
+// maxJSON bounds the configs and indices that are read into memory; those of the
+// largest models have a few MiB.
+const maxJSON = 64 << 20
+
+func readJSON(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if st.Size() > maxJSON {
+		return nil, fmt.Errorf("%d MiB are too many for a file of this kind", st.Size()>>20)
+	}
+	return os.ReadFile(path)
 }
 
 // named completes an error of look.

@@ -48,9 +48,9 @@ func (c *Client) Download(ctx context.Context, info Info, o Options) (Snapshot, 
 		if err := d.all(ctx, []RemoteFile{remote[sel.index]}); err != nil {
 			return Snapshot{}, err
 		}
-		text, err := os.ReadFile(d.repo.pointer(info.Commit, sel.index))
+		text, err := readJSON(d.repo.pointer(info.Commit, sel.index))
 		if err != nil {
-			return Snapshot{}, e.local(err)
+			return Snapshot{}, e.named(&Error{Kind: BadFile, File: sel.index, Detail: "it cannot be read", Err: err})
 		}
 		var ok bool
 		if sel.weights, ok = shards(text, sel.pickle); !ok {
@@ -172,7 +172,7 @@ func (d *download) file(ctx context.Context, f RemoteFile) error {
 	etag, size := f.etag(), f.Size
 	if etag == "" || size < 0 {
 		// A mirror that lists names only.
-		err := d.c.retry(ctx, e, func(ctx context.Context) (bool, error) {
+		err := d.c.retry(ctx, func(ctx context.Context) (bool, error) {
 			r, err := d.c.send(ctx, e, http.MethodHead, address, 0)
 			if err != nil {
 				return false, err
@@ -227,7 +227,7 @@ func (d *download) blob(ctx context.Context, e Error, address, etag string, size
 		}
 	}
 	for again := true; ; again = false {
-		err := d.c.retry(ctx, e, func(ctx context.Context) (bool, error) {
+		err := d.c.retry(ctx, func(ctx context.Context) (bool, error) {
 			n, err := d.transfer(ctx, e, address, etag, part, size)
 			return n >= minProgress, err
 		})

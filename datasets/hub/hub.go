@@ -34,7 +34,7 @@ type Client struct {
 	// Offline: the cache must do.
 	Offline bool
 	// Notice tells a person what happens meanwhile: a model was renamed, the
-	// Hub asks to wait. May be nil; may be called from several goroutines.
+	// Hub asks to wait. The text does not name the model. May be nil; may be called from several goroutines.
 	Notice func(string)
 	// Attempts is the number of times that a request is tried when the fault
 	// may pass; 0: 6.
@@ -211,7 +211,7 @@ func (c *Client) Get(ctx context.Context, id, revision string, o Options) (Snaps
 			return Snapshot{}, err
 		}
 		s.Unchecked = true
-		c.notice("the Hub cannot be reached; " + id + " is taken from the cache, at commit " + s.Revision)
+		c.notice("the Hub cannot be reached; the cache has commit " + s.Revision)
 		return s, nil
 	}
 	if err != nil {

@@ -48,7 +48,7 @@ func (c *Client) Resolve(ctx context.Context, id, revision string) (Info, error)
 			} `json:"lfs"`
 		} `json:"siblings"`
 	}
-	err := c.retry(ctx, e, func(ctx context.Context) (bool, error) {
+	err := c.retry(ctx, func(ctx context.Context) (bool, error) {
 		r, err := c.send(ctx, e, http.MethodGet, u, 0)
 		if err != nil {
 			return false, err
@@ -76,7 +76,7 @@ func (c *Client) Resolve(ctx context.Context, id, revision string) (Info, error)
 	}
 	if m.ID != "" && m.ID != id {
 		info.RenamedTo = m.ID
-		c.notice(fmt.Sprintf("%s is called %s now", id, m.ID))
+		c.notice("it is called " + m.ID + " now")
 	}
 	for _, s := range m.Siblings {
 		f := RemoteFile{Name: s.Name, Size: -1, BlobID: s.BlobID}
@@ -320,7 +320,7 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 
 // retry calls try until it succeeds or its error is one that stays. A try that
 // got further than the one before (progress) counts as the first.
-func (c *Client) retry(ctx context.Context, subject Error, try func(context.Context) (progress bool, err error)) error {
+func (c *Client) retry(ctx context.Context, try func(context.Context) (progress bool, err error)) error {
 	pause := cmp.Or(c.Backoff, time.Second)
 	first := pause
 	for attempt := 1; ; attempt++ {
@@ -347,7 +347,7 @@ func (c *Client) retry(ctx context.Context, subject Error, try func(context.Cont
 				e.Detail += fmt.Sprintf(": the Hub asks to wait for %v", e.retryAfter.Round(time.Second))
 				return e
 			}
-			c.notice(fmt.Sprintf("%s: the Hub asks to wait for %v", subject.Model, wait.Round(time.Second)))
+			c.notice(fmt.Sprintf("the Hub asks to wait for %v", wait.Round(time.Second)))
 		}
 		select {
 		case <-ctx.Done():
