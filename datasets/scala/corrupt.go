@@ -1,6 +1,10 @@
 package scala
 
-import "bench/datasets"
+import (
+	"slices"
+
+	"bench/datasets"
+)
 
 // The types of corruption.
 const (
@@ -15,8 +19,10 @@ type Corrupted struct {
 }
 
 // Corruptions returns the incorrect sentences that can be made of s, deletions
-// and swaps, each in the order of the words. Those whose text is a correct
-// sentence are left out: correct says which texts are (the sentence's own is).
+// and swaps, each in the order of the words. Left out are those whose text is a
+// correct sentence (correct says which texts are; the sentence's own is), and
+// those that would begin with punctuation, as no correct sentence of the data
+// does: see [Filters].
 func (s Sentence) Corruptions(correct func(text string) bool) (deletions, swaps []Corrupted) {
 	own := Join(s.Words)
 	add := func(to []Corrupted, text, how string, indices ...int) []Corrupted {
@@ -26,6 +32,9 @@ func (s Sentence) Corruptions(correct func(text string) bool) (deletions, swaps 
 		return append(to, Corrupted{text, datasets.Corruption{Type: how, Indices: indices}})
 	}
 	for _, i := range s.Deletable() {
+		if i == 0 && len(s.Tags) > 1 && slices.Contains(unswappable, s.Tags[1]) {
+			continue
+		}
 		deletions = add(deletions, s.Delete(i), Delete, i)
 	}
 	for _, i := range s.Swappable() {

@@ -316,6 +316,9 @@ func TestDraw(t *testing.T) {
 		if got.Text == Join(s.Words) || known[got.Text] {
 			t.Fatalf("correct sentence %q called incorrect", got.Text)
 		}
+		if got.How.Type == Delete && got.How.Indices[0] == 0 && n > 1 && s.Tags[1] == "PUNCT" {
+			t.Fatalf("begins with punctuation: %q", got.Text)
+		}
 		switch i := got.How.Indices; got.How.Type {
 		case Delete:
 			if len(i) != 1 || !slices.Contains(s.Deletable(), i[0]) || got.Text != s.Delete(i[0]) {
