@@ -38,7 +38,7 @@ type Exit struct {
 	// Error is the engine's own remark, if it has one.
 	Error string
 	// EngineLost: while Wait waited, the engine went away and came back. One
-	// without live-restore kills its containers on the way (Code 137).
+	// without live-restore stops its containers on the way (Code 143 or 137).
 	EngineLost bool
 }
 

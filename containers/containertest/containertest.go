@@ -119,7 +119,7 @@ func imageTar(t testing.TB, tag string, program []byte, names []string) ([]byte,
 	// A set-user-ID program of root, to be tried.
 	add(w, tar.Header{Typeflag: tar.TypeReg, Name: "bin/" + names[0], Mode: 0o4755}, program)
 	for _, n := range names[1:] {
-		add(w, tar.Header{Typeflag: tar.TypeLink, Name: "bin/" + n, Linkname: "bin/" + names[0]}, nil)
+		add(w, tar.Header{Typeflag: tar.TypeLink, Name: "bin/" + n, Linkname: "bin/" + names[0], Mode: 0o4755}, nil)
 	}
 	if err := w.Close(); err != nil {
 		t.Fatal(err)

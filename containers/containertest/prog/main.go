@@ -42,7 +42,7 @@ func main() {
 		signal.Notify(c, syscall.SIGTERM)
 		<-c
 		os.Exit(42)
-	case "lines": // n lines on each stream, the pause between them in microseconds, then exit code 5
+	case "lines", "hold": // n lines on each stream, the pause between them in microseconds, then exit code 5; hold waits for SIGTERM first
 		pause, _ := strconv.Atoi(os.Args[3])
 		out, log := bufio.NewWriter(os.Stdout), bufio.NewWriter(os.Stderr)
 		for i := range n {
@@ -56,6 +56,11 @@ func main() {
 		}
 		out.Flush()
 		log.Flush()
+		if os.Args[1] == "hold" { // until SIGTERM
+			c := make(chan os.Signal, 1)
+			signal.Notify(c, syscall.SIGTERM)
+			<-c
+		}
 		os.Exit(5)
 	case "long": // one line of n bytes, and one without an end
 		fmt.Println(strings.Repeat("x", n))

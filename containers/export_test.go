@@ -1,0 +1,24 @@
+package containers
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/docker/docker/api/types/container"
+)
+
+// Hurry shortens the deadlines of e, for tests with engines that are away.
+func (e *Engine) Hurry() {
+	e.t.call, e.t.long, e.t.poll, e.t.silence = time.Second, 5*time.Second, 2*time.Second, time.Second
+}
+
+// Peek copies what a running container has printed to stdout.
+func (c *Container) Peek(ctx context.Context, stdout io.Writer) error {
+	r, err := c.e.api.ContainerLogs(ctx, c.id, container.LogsOptions{ShowStdout: true, Timestamps: true})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return new(cursor).copy(r, stdout, io.Discard, func() {})
+}

@@ -1,0 +1,182 @@
+package containers_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"bench/containers"
+	"bench/containers/containertest"
+)
+
+func extraLab(t *testing.T, liveRestore, gpus bool) (*lab, *containertest.Extra) {
+	t.Helper()
+	x := containertest.StartExtra(t, liveRestore, gpus)
+	e := x.Open()
+	e.Hurry()
+	return &lab{t, e, containertest.Image(t, e, "containertest/prog", "prog", "nvidia-smi"), x.Instance}, x
+}
+
+type printed struct {
+	out, log bytes.Buffer
+	err      error
+	done     chan struct{}
+}
+
+func (l *lab) follow(c *containers.Container) *printed {
+	p := &printed{done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		p.err = c.Logs(l.Context(), &p.out, &p.log)
+	}()
+	return p
+}
+
+// all waits until the log has n lines of each stream, ends the program, and
+// checks that each line came once.
+func (l *lab) all(c *containers.Container, p *printed, n int) {
+	l.Helper()
+	last := fmt.Sprintf("%d\n", n-1)
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		var log bytes.Buffer
+		if l.e.Ping(l.Context()) == nil && c.Peek(l.Context(), &log) == nil && strings.HasSuffix(log.String(), last) {
+			break
+		}
+	}
+	if err := c.Stop(l.Context(), 30*time.Second); err != nil {
+		l.Fatal(err)
+	}
+	exit, err := c.Wait(l.Context())
+	if err != nil || exit.Code != 5 {
+		l.Errorf("exit %+v, %v; want code 5", exit, err)
+	}
+	<-p.done
+	if p.err != nil {
+		l.Fatal(p.err)
+	}
+	checkLines(l.T, p.out.String(), "out", n)
+	checkLines(l.T, p.log.String(), "log", n)
+}
+
+// dockerd is killed twice while a program prints: every line comes once, and
+// its exit code is its own.
+func TestOutageLiveRestore(t *testing.T) {
+	l, x := extraLab(t, true, false)
+	c := l.start(nil, "hold", "3000", "1000") // 3 s and more
+	p := l.follow(c)
+	for range 2 {
+		time.Sleep(700 * time.Millisecond)
+		x.Kill()
+		time.Sleep(300 * time.Millisecond)
+		x.Up()
+	}
+	l.all(c, p, 3000)
+
+	// One that ends while nobody is there keeps its exit code. The engine loses
+	// what it printed meanwhile.
+	c = l.start(nil, "lines", "200", "1000")
+	p = l.follow(c)
+	x.Kill()
+	time.Sleep(time.Second)
+	x.Up()
+	if exit, err := c.Wait(t.Context()); err != nil || exit.Code != 5 {
+		t.Errorf("ended meanwhile: exit %+v, %v", exit, err)
+	}
+	<-p.done
+	if p.err != nil {
+		t.Error(p.err)
+	}
+	if p.out.Len() > 0 {
+		checkLines(t, p.out.String(), "out", strings.Count(p.out.String(), "\n"))
+	}
+
+	// Frozen: calls hang.
+	c = l.start(nil, "hold", "2000", "1000")
+	p = l.follow(c)
+	waited := make(chan containers.Exit, 1)
+	go func() {
+		exit, err := c.Wait(t.Context())
+		if err != nil {
+			t.Error(err)
+		}
+		waited <- exit
+	}()
+	time.Sleep(300 * time.Millisecond)
+	x.Freeze()
+	if _, err := c.Inspect(t.Context()); !containers.IsKind(err, containers.Unreachable) {
+		t.Errorf("Inspect on a frozen engine: %v", err)
+	}
+	time.Sleep(4 * time.Second)
+	x.Thaw()
+	l.all(c, p, 2000)
+	if exit := <-waited; exit.Code != 5 || !exit.EngineLost {
+		t.Errorf("frozen meanwhile: exit %+v", exit)
+	}
+
+	// Away for longer than anybody wants to wait, then back.
+	l.e.Patience = time.Second
+	c = l.start(nil, "sleep", "100000")
+	x.Kill()
+	if _, err := c.Wait(t.Context()); !containers.IsKind(err, containers.Unreachable) {
+		t.Errorf("Wait for an engine that is away: %v", err)
+	}
+	if err := c.Logs(t.Context(), &bytes.Buffer{}, &bytes.Buffer{}); !containers.IsKind(err, containers.Unreachable) {
+		t.Errorf("Logs of an engine that is away: %v", err)
+	}
+	x.Up()
+	again, err := l.e.Lookup(t.Context(), c.Name())
+	if err != nil || again.ID() != c.ID() {
+		t.Fatalf("Lookup: %v", err)
+	}
+	if st, err := again.Inspect(t.Context()); err != nil || st.Status != "running" {
+		t.Errorf("Inspect: %+v, %v", st, err)
+	}
+}
+
+// Without live-restore a running container dies when dockerd comes back.
+func TestOutage(t *testing.T) {
+	l, x := extraLab(t, false, false)
+	c := l.start(nil, "sleep", "100000")
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if exit, err := c.Wait(t.Context()); err != nil || exit.Code != 143 && exit.Code != 137 || exit.OOMKilled || !exit.EngineLost {
+			t.Errorf("exit %+v, %v; want SIGTERM or SIGKILL of an engine that was lost", exit, err)
+		}
+	}()
+	time.Sleep(200 * time.Millisecond)
+	x.Kill()
+	x.Up()
+	<-ended
+}
+
+func TestFakeGPUs(t *testing.T) {
+	l, _ := extraLab(t, false, true)
+	gpus, err := l.e.GPUs(t.Context(), l.image)
+	if err != nil || len(gpus) != 3 {
+		t.Fatalf("GPUs = %+v, %v", gpus, err)
+	}
+	want := []containers.GPU{
+		{UUID: "GPU-aaaa", Index: 0, Name: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559},
+		{UUID: "MIG-b0", Index: 1, Name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb", MemoryMiB: 5120, Parent: "GPU-bbbb"},
+		{UUID: "MIG-b1", Index: 1, Name: "NVIDIA A100-SXM4-40GB MIG 3g.20gb", MemoryMiB: 20480, Parent: "GPU-bbbb"},
+	}
+	for i := range want {
+		if gpus[i] != want[i] {
+			t.Errorf("GPU %d is %+v, want %+v", i, gpus[i], want[i])
+		}
+	}
+	_, env, _ := l.run(func(s *containers.Spec) { s.GPUs = []string{"MIG-b1"} }, "env")
+	if !strings.Contains(env, "NVIDIA_VISIBLE_DEVICES=MIG-b1\n") || !strings.Contains(env, "NVIDIA_DRIVER_CAPABILITIES=") {
+		t.Errorf("a container with a GPU has the environment\n%s", env)
+	}
+	_, env, _ = l.run(nil, "env")
+	if !strings.Contains(env, "NVIDIA_VISIBLE_DEVICES=void\n") {
+		t.Errorf("a container without a GPU has the environment\n%s", env)
+	}
+	if left, err := l.e.Find(t.Context(), map[string]string{containers.LabelBatch: "probe"}); err != nil || len(left) != 0 {
+		t.Errorf("%d probes are left, %v", len(left), err)
+	}
+}

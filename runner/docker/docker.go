@@ -1,0 +1,504 @@
+// Package docker runs trainers in the containers of a Docker engine on this
+// machine, confined as docs/sandbox.md says.
+//
+// A batch outlives the bench that started it: the container is found again by
+// its name and the record in the batch's folder, also when the engine was
+// restarted. What a container wrote is checked before it reaches Dir.Out.
+package docker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"bench/containers"
+	"bench/internal/atomicfile"
+	"bench/internal/hostile"
+	"bench/runner"
+	"bench/runner/job"
+
+	"github.com/gofrs/flock"
+)
+
+// Name is what records call this executor.
+const Name = "docker"
+
+// Options of an executor.
+type Options struct {
+	// Image holds the trainer; it is the image's entrypoint and takes --batch
+	// and --out.
+	Image string
+	// BuildHint is the command that makes Image, for people whose engine does
+	// not have it.
+	BuildHint string
+	// Limits of each batch. Time counts from the start of the container,
+	// whoever waits for it, and ends only while some bench watches.
+	Limits runner.Limits
+	// Instance tells containers of one HOME from those of others on the same
+	// engine; see Instance and GC. May be empty.
+	Instance string
+	Version  string        // of bench, for a label
+	Grace    time.Duration // between SIGTERM and SIGKILL; 0: 10 s
+	OutBytes int64         // what a batch may write to its out folder; 0: 4 GiB
+	Pids     int64         // processes and threads of a batch; 0: 1024
+	TmpBytes int64         // size of /tmp; 0: a quarter of the memory
+}
+
+// Instance names the home folder for Options.Instance.
+func Instance(home string) string {
+	if abs, err := filepath.Abs(home); err == nil {
+		home = abs
+	}
+	sum := sha256.Sum256([]byte(home))
+	return hex.EncodeToString(sum[:6])
+}
+
+// GC removes what batches of this instance left on the engine: containers that
+// have ended and nobody waited for, and the running ones too if running is
+// true. It returns their names.
+func GC(ctx context.Context, e *containers.Engine, instance string, running bool) ([]string, error) {
+	if instance == "" {
+		return nil, errors.New("docker: no instance to clean up for")
+	}
+	names, err := e.RemoveLeftovers(ctx, map[string]string{containers.LabelInstance: instance}, running)
+	return names, precondition(err, "")
+}
+
+// New returns an executor that runs batches on engine.
+func New(engine *containers.Engine, o Options) runner.Executor {
+	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
+	return &executor{engine: engine, o: o, handles: map[string]*handle{}, gpus: ledger{taken: map[string]int{}}}
+}
+
+type executor struct {
+	engine *containers.Engine
+	o      Options
+	gpus   ledger
+
+	mu      sync.Mutex
+	handles map[string]*handle // of batches that run, by folder and batch
+}
+
+// labelRun tells the container of this start of a batch from one that an
+// earlier start left behind: that one writes to a folder that is gone.
+const labelRun = "bench.run"
+
+// record is executor.json: what a later bench needs to find the container.
+type record struct {
+	Schema    int          `json:"schema"`
+	Batch     job.ID       `json:"batch"`
+	Run       string       `json:"run"` // new for each start
+	Container string       `json:"container"`
+	Where     runner.Where `json:"where"`
+	// Sizes of the log and of the events before this start, which adds to them.
+	LogFrom    int64 `json:"log_from"`
+	EventsFrom int64 `json:"events_from"`
+}
+
+const recordSchema = 1
+
+// Start implements runner.Executor. When the batch has ended already, Start
+// runs it again; the log and the events go on at their ends.
+func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	d, err := absolute(d)
+	if err != nil {
+		return nil, err
+	}
+	// One Start at a time in this folder, in all processes.
+	if err := os.MkdirAll(own(d), 0o700); err != nil {
+		return nil, err
+	}
+	starting := flock.New(filepath.Join(own(d), "start.lock"))
+	if _, err := starting.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, err
+	}
+	defer starting.Unlock()
+
+	if h, err := e.attach(ctx, b, d); err == nil && !h.over() {
+		return h, nil
+	} else if err != nil && !errors.Is(err, runner.ErrNotFound) {
+		return nil, err
+	}
+	// Whoever watched over an earlier start may still be cleaning up.
+	watching := flock.New(lockFile(d))
+	if _, err := watching.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, err
+	}
+	h, err := e.launch(ctx, b, d)
+	if err != nil {
+		watching.Unlock()
+		return nil, err
+	}
+	e.follow(h, watching)
+	return h, nil
+}
+
+// launch prepares the folders and starts the container.
+func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handle, err error) {
+	img, err := e.engine.Image(ctx, e.o.Image)
+	if err != nil {
+		return nil, precondition(err, e.o.BuildHint)
+	}
+	gpus, err := e.takeGPU(ctx, b, img.ID)
+	if err != nil {
+		return nil, err
+	}
+	h := &handle{e: e, d: d, b: b, done: make(chan struct{}), r: record{
+		Schema: recordSchema, Batch: b.ID, Run: rand.Text(), Container: e.containerName(b.ID),
+		Where:   runner.Where{Executor: Name, Host: e.engine.Info().Name, Image: img.ID, GPUs: gpus},
+		LogFrom: size(d.Log()), EventsFrom: size(d.Events()),
+	}}
+	defer func() {
+		if err != nil {
+			e.gpus.free(gpus)
+			err = errors.Join(err, h.clean(), remove(d.Executor()))
+		}
+	}()
+	if err := h.clean(); err != nil {
+		return nil, err
+	}
+	uid, gid := user(e.engine.Info().Remapped)
+	threads := b.Threads
+	if threads == 0 {
+		threads = containers.Threads(cmp.Or(e.o.Limits.CPUs, float64(e.engine.Info().CPUs)))
+	}
+	model, err := prepare(b, d, threads, reader{uid, gid, e.engine.Info().Remapped})
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(h.r)
+	if err != nil {
+		return nil, err
+	}
+	if err := atomicfile.WriteBytes(d.Executor(), text); err != nil {
+		return nil, err
+	}
+
+	labels := map[string]string{containers.LabelBatch: string(b.ID), labelRun: h.r.Run}
+	if e.o.Instance != "" {
+		labels[containers.LabelInstance] = e.o.Instance
+	}
+	env := environment()
+	for _, name := range threadVariables {
+		env[name] = fmt.Sprint(threads)
+	}
+	s := containers.Spec{
+		Image: img.ID, Args: []string{"--batch", insideIn + "/batch.json", "--out", insideOut}, Env: env,
+		Mounts: append([]containers.Mount{{Source: scratchIn(d), Target: insideIn}, {Source: scratchOut(d), Target: insideOut, Writable: true}}, model...),
+		UID:    uid, GID: gid,
+		CPUs: e.o.Limits.CPUs, MemoryBytes: e.o.Limits.MemoryBytes, Pids: e.o.Pids, TmpBytes: e.o.TmpBytes, GPUs: gpus,
+		Labels: labels, Notes: map[string]string{containers.LabelVersion: e.o.Version},
+	}
+	h.c, err = e.engine.Start(ctx, h.r.Container, s)
+	if containers.IsKind(err, containers.NameTaken) {
+		if err = e.removeStale(ctx, labels, h.r.Container); err == nil {
+			h.c, err = e.engine.Start(ctx, h.r.Container, s)
+		}
+	}
+	if err != nil {
+		return nil, precondition(err, e.o.BuildHint)
+	}
+	return h, nil
+}
+
+// removeStale removes a container of an earlier start of the same batch of the
+// same instance, whose folder is gone. Anything else keeps its name.
+func (e *executor) removeStale(ctx context.Context, labels map[string]string, name string) error {
+	c, err := e.engine.Lookup(ctx, name)
+	if err != nil {
+		return err
+	}
+	st, err := c.Inspect(ctx)
+	if err != nil {
+		return err
+	}
+	same := maps.Clone(labels)
+	delete(same, labelRun)
+	for k, v := range same {
+		if st.Labels[k] != v {
+			return nil // Start says whose it is
+		}
+	}
+	return c.Remove(ctx)
+}
+
+// containerName is bench-BATCH, with the instance behind it: two homes may run
+// the same batch on one engine.
+func (e *executor) containerName(id job.ID) string {
+	name := "bench-" + string(id)[:min(16, len(id))]
+	if e.o.Instance != "" {
+		name += "-" + e.o.Instance[:min(12, len(e.o.Instance))]
+	}
+	return name
+}
+
+// Attach implements runner.Executor. A batch that ended is found as long as
+// its record is in d; Wait then returns at once.
+func (e *executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	d, err := absolute(d)
+	if err != nil {
+		return nil, err
+	}
+	h, err := e.attach(ctx, b, d)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle, error) {
+	e.mu.Lock()
+	h := e.handles[key(b, d)]
+	e.mu.Unlock()
+	if h != nil {
+		return h, nil
+	}
+	notFound := fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+	var r record
+	switch err := readJSON(d.Executor(), &r); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, notFound
+	case err != nil:
+		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
+	case r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema:
+		return nil, notFound
+	}
+	h = &handle{e: e, d: d, b: b, r: r, done: make(chan struct{})}
+	if ended, err := h.recorded(); err != nil || ended {
+		return h, err
+	}
+	c, err := e.engine.Lookup(ctx, r.Container)
+	if err == nil {
+		var st containers.State
+		if st, err = c.Inspect(ctx); err == nil && st.Labels[labelRun] != r.Run {
+			err = &containers.Error{Kind: containers.Gone}
+		}
+	}
+	if containers.IsKind(err, containers.Gone) {
+		// Somebody may have seen it through since we looked.
+		if ended, err := h.recorded(); err != nil || ended {
+			return h, err
+		}
+		// Somebody removed it. What it had finished counts.
+		if err := h.collect(true); err != nil {
+			return nil, err
+		}
+		return nil, errors.Join(notFound, h.clean(), remove(d.Executor()))
+	}
+	if err != nil {
+		return nil, precondition(err, e.o.BuildHint)
+	}
+	h.c = c
+	e.gpus.note(r.Where.GPUs)
+	e.follow(h, nil)
+	return h, nil
+}
+
+// follow starts watching over h. watching is its lock if it is held already.
+// There is one follower for a batch in this executor.
+func (e *executor) follow(h *handle, watching *flock.Flock) {
+	e.mu.Lock()
+	e.handles[key(h.b, h.d)] = h
+	e.mu.Unlock()
+	go func() {
+		// Not the context of Start or Wait: those end the waiting only.
+		x, err := h.watch(context.Background(), watching)
+		e.gpus.free(h.r.Where.GPUs)
+		e.mu.Lock()
+		if e.handles[key(h.b, h.d)] == h {
+			delete(e.handles, key(h.b, h.d))
+		}
+		e.mu.Unlock()
+		h.finish(x, err)
+	}()
+}
+
+func key(b job.Batch, d job.Dir) string { return string(b.ID) + " " + string(d) }
+
+func absolute(d job.Dir) (job.Dir, error) {
+	abs, err := filepath.Abs(string(d))
+	return job.Dir(abs), err
+}
+
+// precondition turns errors that the user can do something about into
+// *runner.PreconditionError.
+func precondition(err error, buildHint string) error {
+	own, ok := errors.AsType[*containers.Error](err)
+	if !ok {
+		return err
+	}
+	switch own.Kind {
+	case containers.ImageMissing:
+		return &runner.PreconditionError{What: "the Docker engine does not have the trainer's image", Hint: cmp.Or(buildHint, "bench image build"), Err: err}
+	case containers.Unreachable, containers.Denied, containers.GPURefused, containers.MountRefused, containers.NoSpace, containers.NameTaken:
+		return &runner.PreconditionError{What: "the Docker engine cannot run this", Hint: own.Hint, Err: err}
+	}
+	return err
+}
+
+// takeGPU gives the batch a GPU if it may have one and the engine has any, and
+// waits for one if all are in use.
+func (e *executor) takeGPU(ctx context.Context, b job.Batch, image string) ([]string, error) {
+	if b.Device == "cpu" || e.o.Limits.GPU == "none" {
+		if b.Device == "cuda" {
+			return nil, &runner.PreconditionError{What: "the batch asks for a GPU and the limits allow none", Hint: "leave out one of the two"}
+		}
+		return nil, nil
+	}
+	all, err := e.engine.GPUs(ctx, image)
+	if err != nil {
+		return nil, precondition(err, e.o.BuildHint)
+	}
+	if len(all) == 0 {
+		if b.Device == "cuda" {
+			return nil, &runner.PreconditionError{What: "the Docker engine on " + e.engine.Info().Name + " has no GPUs for containers",
+				Hint: "install NVIDIA's container toolkit there, or leave out --device cuda"}
+		}
+		return nil, nil
+	}
+	var uuids []string
+	for _, g := range all {
+		uuids = append(uuids, g.UUID)
+	}
+	one, err := e.gpus.take(ctx, uuids)
+	if err != nil {
+		return nil, err
+	}
+	return []string{one}, nil
+}
+
+// ledger says which GPUs the batches of this executor hold. Docker itself
+// gives the same one to any number of containers.
+type ledger struct {
+	mu    sync.Mutex
+	taken map[string]int
+	freed chan struct{} // closed when one is freed; nil: nobody waits
+}
+
+// take waits until one of uuids is free and takes the first that is.
+func (l *ledger) take(ctx context.Context, uuids []string) (string, error) {
+	for {
+		l.mu.Lock()
+		for _, u := range uuids {
+			if l.taken[u] == 0 {
+				l.taken[u] = 1
+				l.mu.Unlock()
+				return u, nil
+			}
+		}
+		if l.freed == nil {
+			l.freed = make(chan struct{})
+		}
+		freed := l.freed
+		l.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-freed:
+		}
+	}
+}
+
+// note books GPUs that a batch holds already.
+func (l *ledger) note(uuids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range uuids {
+		l.taken[u]++
+	}
+}
+
+func (l *ledger) free(uuids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, u := range uuids {
+		l.taken[u]--
+	}
+	if l.freed != nil && len(uuids) > 0 {
+		close(l.freed)
+		l.freed = nil
+	}
+}
+
+// threadVariables are set to the batch's threads in place of the container's
+// CPUs.
+var threadVariables = strings.Fields("OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THREADS VECLIB_MAXIMUM_THREADS RAYON_NUM_THREADS")
+
+// environment is what the trainer's libraries need to know of the sandbox.
+func environment() map[string]string {
+	return map[string]string{
+		"HF_HOME": "/tmp/.cache/huggingface", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+		"TORCH_HOME": "/tmp/.cache/torch", "TORCHINDUCTOR_CACHE_DIR": "/tmp/.cache/inductor", "TRITON_CACHE_DIR": "/tmp/.cache/triton", "CUDA_CACHE_PATH": "/tmp/.cache/cuda",
+		"NUMBA_CACHE_DIR": "/tmp/.cache/numba", "MPLCONFIGDIR": "/tmp/.config/matplotlib",
+		"TOKENIZERS_PARALLELISM": "false", "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+		"PYTHONDONTWRITEBYTECODE": "1", "PYTHONNOUSERSITE": "1", "PYTHONUNBUFFERED": "1", "PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PYTHONFAULTHANDLER": "1",
+	}
+}
+
+// The folders of a batch beside those of job.Dir. Nobody else may enter own:
+// scratchOut in it is writable for everybody, so that it does not matter which
+// user of this machine the container's user is.
+func own(d job.Dir) string        { return filepath.Join(string(d), "docker") }
+func scratchIn(d job.Dir) string  { return filepath.Join(own(d), "in") }
+func scratchOut(d job.Dir) string { return filepath.Join(own(d), "out") }
+func copies(d job.Dir) string     { return filepath.Join(own(d), "model") }
+func lockFile(d job.Dir) string   { return filepath.Join(own(d), "lock") }
+func exitFile(d job.Dir) string   { return filepath.Join(own(d), "exit.json") }
+func stopFile(d job.Dir) string   { return filepath.Join(own(d), "stop.json") }
+
+// Where things are in the container.
+const (
+	insideIn    = "/bench/in"
+	insideOut   = "/bench/out"
+	insideModel = "/bench/model"
+)
+
+// lockPoll is how often a lock is tried that another process holds.
+const lockPoll = 50 * time.Millisecond
+
+func size(path string) int64 {
+	if i, err := os.Stat(path); err == nil {
+		return i.Size()
+	}
+	return 0
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// clean removes what only a running batch needs.
+func (h *handle) clean() error {
+	return errors.Join(remove(exitFile(h.d)), remove(stopFile(h.d)), h.cleanScratch())
+}
+
+func (h *handle) cleanScratch() error {
+	return errors.Join(hostile.RemoveAll(scratchOut(h.d)), os.RemoveAll(scratchIn(h.d)), os.RemoveAll(copies(h.d)))
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}

@@ -1,0 +1,415 @@
+package docker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"bench/containers"
+	"bench/internal/atomicfile"
+	"bench/internal/hostile"
+	"bench/runner"
+	"bench/runner/job"
+
+	"github.com/gofrs/flock"
+)
+
+// handle is a batch, running or ended.
+type handle struct {
+	e *executor
+	d job.Dir
+	b job.Batch
+	r record
+	c *containers.Container // nil if it has ended
+
+	once sync.Once
+	done chan struct{} // closed when exit and err are set
+	exit job.Exit
+	err  error
+}
+
+// ended is exit.json.
+type ended struct {
+	Run  string   `json:"run"`
+	Exit job.Exit `json:"exit"`
+}
+
+// stopped is stop.json: written before the container is stopped, so that
+// whoever sees its end knows why.
+type stopped struct {
+	Run    string `json:"run"`
+	Reason string `json:"reason"`
+	Detail string `json:"detail"`
+}
+
+// The reasons to stop a container.
+const (
+	byHandle = "stop"
+	byTime   = "time"
+	bySpace  = "space"
+)
+
+func (h *handle) Where() runner.Where { return h.r.Where }
+
+func (h *handle) finish(x job.Exit, err error) {
+	h.once.Do(func() {
+		h.exit, h.err = x, err
+		close(h.done)
+	})
+}
+
+func (h *handle) over() bool {
+	select {
+	case <-h.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// recorded looks whether somebody has seen the batch through.
+func (h *handle) recorded() (bool, error) {
+	var x ended
+	err := readJSON(exitFile(h.d), &x)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && x.Run != h.r.Run {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
+	}
+	h.finish(x.Exit, nil)
+	return true, nil
+}
+
+// Wait implements runner.Handle. The error is one of the engine's if it was
+// away for too long; the container may run on, and Attach finds it.
+func (h *handle) Wait(ctx context.Context) (job.Exit, error) {
+	select {
+	case <-h.done:
+		return h.exit, h.err
+	default:
+	}
+	select {
+	case <-h.done:
+		return h.exit, h.err
+	case <-ctx.Done():
+		return job.Exit{}, context.Cause(ctx)
+	}
+}
+
+// Stop implements runner.Handle.
+func (h *handle) Stop(ctx context.Context) error {
+	if h.over() {
+		return nil
+	}
+	return h.stop(ctx, byHandle, "")
+}
+
+func (h *handle) stop(ctx context.Context, reason, detail string) error {
+	switch st, err := h.c.Inspect(ctx); {
+	case containers.IsKind(err, containers.Gone) || err == nil && st.Ended():
+		return nil
+	case err != nil:
+		return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err)
+	}
+	text, err := json.Marshal(stopped{h.r.Run, reason, detail})
+	if err == nil {
+		err = atomicfile.WriteBytes(stopFile(h.d), text)
+	}
+	if err == nil {
+		err = h.c.Stop(ctx, h.e.o.Grace)
+	}
+	if err != nil {
+		return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err)
+	}
+	return nil
+}
+
+// How often a running batch is looked at.
+const (
+	collectEvery = 200 * time.Millisecond
+	measureEvery = 2 * time.Second
+)
+
+// What a trainer may write.
+const (
+	outcomeName     = "outcome.json"
+	predictionsName = "predictions.jsonl"
+	maxOutcome      = 8 << 20
+	maxPredictions  = 512 << 20
+	maxLog          = 64 << 20
+	maxEntries      = 100_000 // files and folders in out/
+)
+
+// watch sees the batch through: it copies the log, moves finished jobs out of
+// the scratch folder, keeps the limits, writes down how it ended, and removes
+// the container. Only one watcher in all processes does it at a time; the
+// others wait for what it writes down, or take its place.
+func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, error) {
+	if watching == nil {
+		watching = flock.New(lockFile(h.d))
+		for {
+			got, err := watching.TryLock()
+			if over, rerr := h.recorded(); over || rerr != nil || err != nil && !os.IsNotExist(err) {
+				if got {
+					watching.Unlock()
+				}
+				return h.exit, errors.Join(err, rerr)
+			}
+			if got {
+				break
+			}
+			if os.IsNotExist(err) {
+				return job.Exit{}, fmt.Errorf("batch %s: its folder is gone", h.b.ID.Short())
+			}
+			time.Sleep(lockPoll)
+		}
+	}
+	defer watching.Unlock()
+
+	st, err := h.c.Inspect(ctx)
+	if err != nil && !containers.IsKind(err, containers.Unreachable) && !containers.IsKind(err, containers.Gone) {
+		return job.Exit{}, err
+	}
+	var deadline <-chan time.Time
+	if h.e.o.Limits.Time > 0 {
+		started := st.Started
+		if started.IsZero() {
+			started = time.Now()
+		}
+		timer := time.NewTimer(time.Until(started.Add(h.e.o.Limits.Time)))
+		defer timer.Stop()
+		deadline = timer.C
+	}
+
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	logged := make(chan error, 1)
+	go func() { logged <- h.copyLog(ctx) }()
+	type waited struct {
+		exit containers.Exit
+		err  error
+	}
+	over := make(chan waited, 1)
+	go func() {
+		x, err := h.c.Wait(ctx)
+		over <- waited{x, err}
+	}()
+	look, measure := time.NewTicker(collectEvery), time.NewTicker(measureEvery)
+	defer look.Stop()
+	defer measure.Stop()
+	// Stopping takes as long as the grace, and must not keep the rest waiting.
+	stopping, atWork := make(chan error, 1), false
+	stop := func(reason, detail string) {
+		if !atWork {
+			atWork = true
+			go func() { stopping <- h.stop(ctx, reason, detail) }()
+		}
+	}
+	for {
+		select {
+		case <-look.C:
+			if err := h.collect(false); err != nil {
+				h.abandon(cancel, logged)
+				return job.Exit{}, err
+			}
+		case <-measure.C:
+			if used, entries, err := hostile.Usage(scratchOut(h.d), maxEntries); err == nil && (used > h.e.o.OutBytes || entries >= maxEntries) {
+				stop(bySpace, fmt.Sprintf("it wrote %d MiB in %d files; %d MiB in %d files are allowed", used>>20, entries, h.e.o.OutBytes>>20, maxEntries))
+			}
+		case <-deadline:
+			stop(byTime, fmt.Sprintf("the limit is %v", h.e.o.Limits.Time))
+			deadline = time.After(time.Second) // again, if the engine is away
+		case <-stopping:
+			atWork = false
+		case w := <-over:
+			if w.err != nil && !containers.IsKind(w.err, containers.Gone) {
+				h.abandon(cancel, logged)
+				return job.Exit{}, w.err
+			}
+			// The log first, then the jobs, then the news.
+			if err := <-logged; err != nil && !containers.IsKind(err, containers.Gone) {
+				return job.Exit{}, err
+			}
+			if err := h.collect(true); err != nil {
+				return job.Exit{}, err
+			}
+			return h.conclude(ctx, w.exit, containers.IsKind(w.err, containers.Gone))
+		}
+	}
+}
+
+func (h *handle) abandon(cancel func(), logged <-chan error) {
+	cancel()
+	<-logged
+}
+
+// conclude writes down how the batch ended and removes what is left of it.
+func (h *handle) conclude(ctx context.Context, x containers.Exit, gone bool) (job.Exit, error) {
+	exit := job.Exit{Code: x.Code, OOMKilled: x.OOMKilled, Detail: x.Error}
+	// The init process reports a signal N as 128 + N.
+	if n := x.Code - 128; n > 0 && n <= 64 {
+		exit.Code, exit.Signal = -1, n
+	}
+	var s stopped
+	err := readJSON(stopFile(h.d), &s)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return job.Exit{}, err
+	}
+	switch {
+	case err == nil && s.Run == h.r.Run:
+		exit.Stopped, exit.TimedOut, exit.Detail = true, s.Reason == byTime, s.Detail
+	case gone:
+		exit = job.Exit{Code: -1, Signal: int(syscall.SIGKILL), Stopped: true, Detail: "its container was removed by somebody else"}
+	case x.EngineLost && !x.OOMKilled && (exit.Signal == int(syscall.SIGKILL) || exit.Signal == int(syscall.SIGTERM)):
+		exit.Stopped, exit.Detail = true, "the Docker engine was restarted, and took its containers along"
+	}
+	text, err := json.Marshal(ended{h.r.Run, exit})
+	if err == nil {
+		err = atomicfile.WriteBytes(exitFile(h.d), text)
+	}
+	if err != nil {
+		return job.Exit{}, err
+	}
+	// From here on nothing can be lost. A container that the engine does not
+	// remove now is removed by the next Start of the batch, or by GC.
+	if err := h.c.Remove(ctx); err == nil {
+		h.cleanScratch()
+	}
+	return exit, nil
+}
+
+// copyLog copies what the program printed since its start, from the beginning:
+// over what an earlier watcher copied, which was the same.
+func (h *handle) copyLog(ctx context.Context) error {
+	events, err := openAt(h.d.Events(), h.r.EventsFrom)
+	if err != nil {
+		return err
+	}
+	defer events.f.Close()
+	log, err := openAt(h.d.Log(), h.r.LogFrom)
+	if err != nil {
+		return err
+	}
+	defer log.f.Close()
+	return h.c.Logs(ctx, events, log)
+}
+
+// bounded writes to a file from an offset on, up to maxLog bytes, and drops
+// the rest.
+type bounded struct {
+	f    *os.File
+	left int
+}
+
+func openAt(path string, offset int64) (*bounded, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &bounded{f, maxLog}, nil
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if len(p) > b.left {
+		if b.left > 0 {
+			if _, err := b.f.WriteString("\nbench: the rest is left out: it printed too much\n"); err != nil {
+				return 0, err
+			}
+			b.left = 0
+		}
+		return len(p), nil
+	}
+	b.left -= len(p)
+	return b.f.Write(p)
+}
+
+// collect moves the jobs that are finished from the scratch folder to Dir.Out,
+// as far as they are what a trainer may write. At the end of the batch, final,
+// a job whose files are not gets the outcome "output". An error is one of this
+// machine's disk.
+func (h *handle) collect(final bool) error {
+	for _, j := range h.b.Jobs {
+		to := filepath.Join(h.d.Out(), string(j.ID))
+		if _, err := os.Lstat(filepath.Join(to, outcomeName)); err == nil {
+			continue
+		}
+		outcome, err := hostile.ReadFile(scratchOut(h.d), filepath.Join(string(j.ID), outcomeName), maxOutcome)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = h.take(filepath.Join(string(j.ID), predictionsName), filepath.Join(to, predictionsName))
+			if local, ok := errors.AsType[localError](err); ok {
+				return fmt.Errorf("batch %s: %w", h.b.ID.Short(), local.error)
+			}
+		}
+		if err != nil {
+			if !final {
+				continue
+			}
+			outcome, err = json.Marshal(job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.Failed, Failure: job.FailureOutput,
+				Message: "what the trainer wrote is not taken in: " + err.Error()})
+			if err != nil {
+				return err
+			}
+		}
+		if err := atomicfile.WriteBytes(filepath.Join(to, outcomeName), outcome); err != nil {
+			return fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
+		}
+	}
+	return nil
+}
+
+// localError is an error of writing, not of what was read.
+type localError struct{ error }
+
+// take copies a file that may be missing out of the scratch folder.
+func (h *handle) take(name, to string) error {
+	f, err := hostile.Open(scratchOut(h.d), name, maxPredictions)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var unreadable error
+	err = atomicfile.Write(to, func(w io.Writer) error {
+		_, err := io.Copy(w, source{f, &unreadable})
+		return err
+	})
+	if unreadable != nil {
+		return unreadable
+	}
+	if err != nil {
+		return localError{err}
+	}
+	return nil
+}
+
+// source remembers the error of its reader.
+type source struct {
+	io.Reader
+	err *error
+}
+
+func (s source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		*s.err = err
+	}
+	return n, err
+}

@@ -1,0 +1,256 @@
+package docker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"bench/containers"
+	"bench/internal/atomicfile"
+	"bench/internal/hostile"
+	"bench/runner"
+	"bench/runner/job"
+)
+
+// The user that runs trainers when bench is root: nobody.
+const nobody = 65534
+
+// user returns who the program in the container is: nobody if bench is root or
+// the engine maps users anyway, else the user of bench.
+func user(remapped bool) (uid, gid int) {
+	uid, gid = os.Getuid(), os.Getgid()
+	if uid <= 0 || remapped {
+		return nobody, nobody
+	}
+	if gid <= 0 {
+		gid = nobody
+	}
+	return uid, gid
+}
+
+// prepare makes the scratch folders of a batch: in/, a copy of Dir.In in which
+// batch.json has the model's place in the container; and out/, where finished
+// jobs are marked as such. It returns how the model's files are shown.
+func prepare(b job.Batch, d job.Dir, threads int, r reader) ([]containers.Mount, error) {
+	if err := copyTree(d.In(), scratchIn(d)); err != nil {
+		return nil, err
+	}
+	var model []containers.Mount
+	if b.Model.Path != "" {
+		var err error
+		if model, err = showModel(b.Model, copies(d), r); err != nil {
+			return nil, err
+		}
+		b.Model.Path = insideModel
+	}
+	b.Threads = threads
+	text, err := json.MarshalIndent(b, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	if err := writeFor(filepath.Join(scratchIn(d), "batch.json"), append(text, '\n')); err != nil {
+		return nil, err
+	}
+	if err := makeFolder(scratchOut(d), 0o777); err != nil {
+		return nil, err
+	}
+	for _, j := range b.Jobs {
+		// What is done already is not done again; the trainer looks for this file.
+		_, err := hostile.ReadFile(d.Out(), filepath.Join(string(j.ID), outcomeName), maxOutcome)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if err := makeFolder(filepath.Join(scratchOut(d), string(j.ID)), 0o777); err != nil {
+			return nil, err
+		}
+		if err := writeFor(filepath.Join(scratchOut(d), string(j.ID), outcomeName), []byte("{}\n")); err != nil {
+			return nil, err
+		}
+	}
+	return model, nil
+}
+
+// makeFolder makes a folder with exactly these rights, whatever the umask.
+func makeFolder(dir string, mode fs.FileMode) error {
+	if err := os.MkdirAll(dir, mode); err != nil {
+		return err
+	}
+	return os.Chmod(dir, mode)
+}
+
+// writeFor writes a file that every user may read.
+func writeFor(path string, b []byte) error {
+	return atomicfile.WriteBytes(path, b)
+}
+
+// copyTree copies regular files and folders so that every user may read them.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, p)
+		if err != nil {
+			return err
+		}
+		switch {
+		case e.IsDir():
+			return makeFolder(filepath.Join(to, rel), 0o755)
+		case e.Type().IsRegular():
+			return copyFile(p, filepath.Join(to, rel))
+		}
+		return fmt.Errorf("%s is neither a file nor a folder", p)
+	})
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	if err == nil {
+		err = out.Chmod(0o644)
+	}
+	if cerr := out.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// reader is the user of a container, who reads through the rights of files.
+type reader struct {
+	uid, gid int
+	remapped bool // then it is another user on this machine, who has the rights of others
+}
+
+// may says whether the user has all of these rights: 4 to read, 1 to enter.
+func (r reader) may(i fs.FileInfo, want fs.FileMode) bool {
+	mode := i.Mode().Perm()
+	if s, ok := i.Sys().(*syscall.Stat_t); ok && !r.remapped {
+		switch { // the first that fits counts, as for the kernel
+		case int(s.Uid) == r.uid:
+			mode >>= 6
+		case int(s.Gid) == r.gid:
+			mode >>= 3
+		}
+	}
+	return mode&want == want
+}
+
+// maxModelFiles bounds the mounts of one container.
+const maxModelFiles = 1000
+
+// showModel returns the mounts that show the files of a model's snapshot under
+// insideModel, read-only.
+//
+// A snapshot in the cache of Hugging Face is a folder of links to
+// ../../blobs/DIGEST: mounted as it is, its links would lead nowhere. So each
+// file is mounted for itself, from the place where it really is. A folder
+// without any link is mounted as a whole. A file that the container's user may
+// not read is copied to dir first.
+//
+// A link may lead to the folder itself or, in the layout
+// REPO/snapshots/COMMIT, to REPO. One that leads elsewhere is refused: a
+// folder that came from a stranger must not choose which files of this machine
+// a stranger's code sees.
+func showModel(m job.Model, dir string, r reader) ([]containers.Mount, error) {
+	refuse := func(what, hint string) error {
+		return &runner.PreconditionError{What: fmt.Sprintf("model %s: %s", m.ID, what), Hint: hint}
+	}
+	root, err := filepath.EvalSymlinks(m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("model %s: %w", m.ID, err)
+	}
+	home := root
+	if parent := filepath.Dir(root); filepath.Base(parent) == "snapshots" {
+		home = filepath.Dir(parent)
+	}
+	type file struct {
+		rel, real string
+		info      fs.FileInfo
+	}
+	var files []file
+	whole := true // no links, all readable
+	err = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, p)
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if e.Name() == ".git" {
+				whole = false
+				return fs.SkipDir
+			}
+			i, err := e.Info()
+			whole = whole && err == nil && r.may(i, 4|1)
+			return err
+		}
+		real := p
+		if e.Type()&fs.ModeSymlink != 0 {
+			whole = false
+			if real, err = filepath.EvalSymlinks(p); err != nil {
+				return refuse(fmt.Sprintf("%s is a link that leads nowhere", p), "download the model again")
+			}
+			if !strings.HasPrefix(real, home+string(filepath.Separator)) {
+				return refuse(fmt.Sprintf("%s is a link that leads out of the model's folder, to %s", p, real), "put a copy of the file in its place")
+			}
+		}
+		i, err := os.Lstat(real)
+		if err != nil {
+			return err
+		}
+		if !i.Mode().IsRegular() {
+			if i.IsDir() {
+				return refuse(p+" is a link to a folder", "put a copy of the folder in its place")
+			}
+			return refuse(p+" is neither a file nor a folder", "remove it")
+		}
+		whole = whole && r.may(i, 4)
+		files = append(files, file{filepath.ToSlash(rel), real, i})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if whole {
+		return []containers.Mount{{Source: root, Target: insideModel}}, nil
+	}
+	if len(files) > maxModelFiles {
+		return nil, refuse(fmt.Sprintf("%s holds %d files, and some are links or not readable for all; %d can be shown one by one", root, len(files), maxModelFiles),
+			"remove what does not belong to the model")
+	}
+	var mounts []containers.Mount
+	for n, f := range files {
+		if !r.may(f.info, 4) {
+			if err := makeFolder(dir, 0o755); err != nil {
+				return nil, err
+			}
+			copied := filepath.Join(dir, fmt.Sprint(n))
+			if err := copyFile(f.real, copied); err != nil {
+				return nil, err
+			}
+			f.real = copied
+		}
+		mounts = append(mounts, containers.Mount{Source: f.real, Target: path.Join(insideModel, f.rel)})
+	}
+	return mounts, nil
+}
