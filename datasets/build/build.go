@@ -83,12 +83,12 @@ func (b *Builder) Open(ctx context.Context, name string, o Options) (*datasets.D
 	if err != nil {
 		return nil, err
 	}
-	if d, err := b.current(r, o); d != nil || err != nil {
+	if d, err := b.current(ctx, r, o); d != nil || err != nil {
 		return d, err
 	}
 	return b.locked(ctx, name, func() (*datasets.Dataset, error) {
 		// Another process may have built it while this one waited.
-		if d, err := b.current(r, o); d != nil || err != nil {
+		if d, err := b.current(ctx, r, o); d != nil || err != nil {
 			return d, err
 		}
 		return b.build(ctx, r, o)
@@ -106,7 +106,7 @@ func (b *Builder) Build(ctx context.Context, name string, o Options) (*datasets.
 }
 
 // current returns the stored data set if it is what r makes, else nil.
-func (b *Builder) current(r recipes.Recipe, o Options) (*datasets.Dataset, error) {
+func (b *Builder) current(ctx context.Context, r recipes.Recipe, o Options) (*datasets.Dataset, error) {
 	d, err := datasets.Open(b.Dir(r.Name))
 	if errors.Is(err, datasets.ErrNotBuilt) {
 		return nil, nil
@@ -122,7 +122,7 @@ func (b *Builder) current(r recipes.Recipe, o Options) (*datasets.Dataset, error
 		if !s.Local() {
 			continue
 		}
-		f, err := b.Fetcher.Fetch(context.Background(), s)
+		f, err := b.Fetcher.Fetch(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("data set %s: %w", r.Name, err)
 		}

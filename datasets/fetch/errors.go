@@ -56,7 +56,7 @@ func (e *Error) Gone() bool {
 func (e *Error) Hint() string {
 	switch e.Kind {
 	case Offline:
-		return "check the connection, or use --mirror DIR with a folder that has the file (made by `bench data mirror DIR` on a machine with internet)"
+		return "check the connection, or use --mirror DIR with a folder that has the file (docs/formats.md, \"Mirror\")"
 	case Missing:
 		return "the file was moved or removed: look for its new place and add it to a mirror folder under the old URL (--mirror DIR), or check the path"
 	case Denied:

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"compress/gzip"
 	"encoding/json"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -303,12 +305,19 @@ func TestDraw(t *testing.T) {
 		}
 		known := map[string]bool{"Hus at": true, "han": true}
 		correct := func(text string) bool { return known[text] }
-		draws := rapid.SliceOfN(rapid.IntRange(0, 1<<20), 2, 2).Draw(t, "draws")
-		k := 0
-		got, ok := s.Draw(func(n int) int { k++; return draws[k-1] % n }, correct)
-		deletions, swaps := s.Corruptions(correct)
-		if ok != (len(deletions)+len(swaps) > 0) {
-			t.Fatalf("drawn %v from %d deletions and %d swaps", ok, len(deletions), len(swaps))
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		got, ok := s.Draw(r.IntN, correct)
+		possible := false
+		for _, i := range s.Deletable() {
+			text := s.Delete(i)
+			possible = possible || text != Join(s.Words) && !correct(text) && !(i == 0 && n > 1 && s.Tags[1] == "PUNCT")
+		}
+		for _, i := range s.Swappable() {
+			text := s.Swap(i)
+			possible = possible || text != Join(s.Words) && !correct(text)
+		}
+		if ok != possible {
+			t.Fatalf("drawn: %v, possible: %v", ok, possible)
 		}
 		if !ok {
 			return
@@ -332,4 +341,34 @@ func TestDraw(t *testing.T) {
 			t.Fatalf("%+v", got)
 		}
 	})
+}
+
+// Both types have equal chances, and so have all sites of a type.
+func TestDrawIsUniform(t *testing.T) {
+	s := Sentence{
+		Words: []string{"Hun", "købte", "en", "bog", "i", "går", "."},
+		Tags:  []string{"PRON", "VERB", "DET", "NOUN", "ADP", "ADV", "PUNCT"},
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	count := map[string]int{}
+	const n = 20000
+	for range n {
+		c, ok := s.Draw(r.IntN, func(string) bool { return false })
+		if !ok {
+			t.Fatal("nothing drawn")
+		}
+		count[c.Text]++
+	}
+	for _, sites := range []struct {
+		at   []int
+		make func(int) string
+	}{{s.Deletable(), s.Delete}, {s.Swappable(), s.Swap}} {
+		for _, i := range sites.at {
+			want := n / 2 / len(sites.at)
+			// Five standard deviations of the binomial distribution.
+			if got := count[sites.make(i)]; math.Abs(float64(got-want)) > 5*math.Sqrt(float64(want)) {
+				t.Errorf("%q drawn %d times, want about %d", sites.make(i), got, want)
+			}
+		}
+	}
 }
