@@ -131,9 +131,11 @@ def build(spec, config, head, state):
     import torch
     import transformers
 
+    from transformers.models.auto.auto_factory import _get_model_class
+
     auto = getattr(transformers, AUTO[head])
-    remote = getattr(config, "auto_map", None) or {}
-    if type(config) not in auto._model_mapping and AUTO[head] not in remote:
+    own = type(config) in auto._model_mapping
+    if not own and AUTO[head] not in (getattr(config, "auto_map", None) or {}):
         raise Unsupported(f"model {spec.id} ({config.model_type}) has no head for {head}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -142,11 +144,14 @@ def build(spec, config, head, state):
                 return auto.from_config(config, trust_remote_code=spec.allow_remote_code).float(), set()
 
             def load(ignore_mismatched_sizes):
+                options = {
+                    "config": config, "ignore_mismatched_sizes": ignore_mismatched_sizes, "local_files_only": True,
+                    "torch_dtype": torch.float32, "output_loading_info": True,
+                }
+                if not own:  # code from the repository, which was allowed
+                    return auto.from_pretrained(spec.path, trust_remote_code=True, **options)
                 # A shallow copy of the state: transformers 4 takes entries out of it.
-                return auto.from_pretrained(
-                    spec.path, config=config, state_dict=dict(state), ignore_mismatched_sizes=ignore_mismatched_sizes,
-                    local_files_only=True, trust_remote_code=spec.allow_remote_code, torch_dtype=torch.float32, output_loading_info=True,
-                )
+                return _get_model_class(config, auto._model_mapping).from_pretrained(None, state_dict=dict(state), **options)
 
             try:
                 model, info = load(False)
