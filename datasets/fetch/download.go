@@ -81,7 +81,7 @@ func (f *Fetcher) download(ctx context.Context, s Source) (File, error) {
 	if err := os.MkdirAll(filepath.Dir(at.path), 0o777); err != nil {
 		return File{}, writeError(s.URL, err)
 	}
-	lock := flock.New(at.path + ".lock")
+	lock := flock.New(at.path+".lock", flock.SetPermissions(0o666))
 	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
 			return File{}, ctx.Err()
