@@ -486,12 +486,20 @@ func (x *run) batch(m *Model, jobs []*planned) job.Batch {
 			continue
 		}
 		b.Datasets = append(b.Datasets, job.Dataset{
-			Name: p.cell.data.Name, Task: p.spec.Task, Head: p.cell.task.Info().Head, Labels: p.cell.task.Labels(p.cell.data.Meta),
-			Languages: p.cell.data.Languages, Dir: "data/" + p.cell.data.Name,
+			Name: p.cell.data.Name, Task: p.spec.Task, Head: p.cell.task.Info().Head, Labels: list(p.cell.task.Labels(p.cell.data.Meta)),
+			Languages: list(p.cell.data.Languages), Dir: "data/" + p.cell.data.Name,
 		})
 	}
 	b.ID = job.BatchID(ids)
 	return b
+}
+
+// list makes an absent list an empty one: the protocol has lists, not null.
+func list(s []string) []string {
+	if s == nil {
+		return []string{}
+	}
+	return s
 }
 
 // claim makes the folder of a batch, ready to be started.

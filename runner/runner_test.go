@@ -365,7 +365,9 @@ func TestInfraIsTriedThreeTimes(t *testing.T) {
 
 func TestBadPredictionsAreAFailure(t *testing.T) {
 	for name, spoil := range map[string]func(job.Dir, job.Job){
-		"a row is missing":     func(d job.Dir, j job.Job) { put(d, j.ID, "predictions.jsonl", "{\"id\":\"0\",\"label\":\"positive\"}\n") },
+		"a row is missing": func(d job.Dir, j job.Job) {
+			put(d, j.ID, "predictions.jsonl", "{\"id\":\"0\",\"label\":\"positive\"}\n")
+		},
 		"an unknown label":     func(d job.Dir, j job.Job) { replace(d, j, `"label":"positive"`, `"label":"great"`) },
 		"not JSON":             func(d job.Dir, j job.Job) { put(d, j.ID, "predictions.jsonl", "garbage\n") },
 		"a link out of OUT":    func(d job.Dir, j job.Job) { link(d, j, "/etc/passwd") },

@@ -1,0 +1,313 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"bench/datasets"
+	"bench/internal/ui"
+	"bench/runner"
+	"bench/runner/job"
+	"bench/scoring"
+	"bench/scoring/results"
+	"bench/tasks/all"
+
+	"github.com/spf13/cobra"
+)
+
+// runOptions are the flags of bench run.
+type runOptions struct {
+	selection
+	seeds      int
+	executor   string
+	protocol   string
+	set        []string
+	batch      string
+	device     string
+	threads    int
+	slots      int
+	host       string
+	image      string
+	python     string
+	memory     string
+	timeout    time.Duration
+	remoteCode bool
+	partial    bool
+	retry      bool
+}
+
+func newRun(a *app) *cobra.Command {
+	var o runOptions
+	c := &cobra.Command{
+		Use:   "run MODEL…",
+		Short: "Fine-tune models on data sets and record how good they are",
+		Long: `Fine-tune models on data sets, once for each seed, and record how good they are.
+
+A model is org/name[@revision] of the Hugging Face Hub, a folder (./my-model),
+baseline:NAME (majority, ngram, tagger, window: no Python, no container), or
+fresh:NAME (tiny, xlmr-base, electra-small: random weights).
+
+What has been trained before is not trained again. An interrupted run is taken
+up by the same command.`,
+		Example: `  bench run baseline:ngram --suite sample
+  bench run fresh:tiny --suite sample --protocol smoke
+  bench run org/model --dataset scala-da,dane --seeds 3`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), args, o) },
+	}
+	f := c.Flags()
+	o.selection.addFlags(f)
+	f.IntVar(&o.seeds, "seeds", job.DefaultSeeds, "seeds for each data set")
+	f.StringVar(&o.executor, "executor", "auto", "where models train: auto, docker, process (no sandbox)")
+	f.StringVar(&o.protocol, "protocol", "paper", "hyper-parameters and scoring rules: "+protocolNames())
+	f.StringArrayVar(&o.set, "set", nil, "override one hyper-parameter, key=value (repeatable)")
+	f.StringVar(&o.batch, "batch", "seed", "what one container or process runs: one model's jobs (model), those of one seed (seed), one job (job)")
+	f.StringVar(&o.device, "device", "auto", "auto, cpu, cuda")
+	f.IntVar(&o.threads, "threads", 0, "CPU threads of each batch (0: all there are, shared by --slots)")
+	f.IntVar(&o.slots, "slots", 0, "batches at a time (0: one for each GPU; one without GPUs)")
+	f.StringVar(&o.host, "host", "", "Docker engine (default $DOCKER_HOST, else the default socket)")
+	f.StringVar(&o.image, "image", "", "container image with a trainer (default: the one that bench image build makes)")
+	f.StringVar(&o.python, "python", "", "Python with torch and transformers for --executor process (default: an environment of its own)")
+	f.StringVar(&o.memory, "memory", "", "memory limit of each batch, such as 8g")
+	f.DurationVar(&o.timeout, "timeout", 0, "time limit of each batch, such as 6h (0: none)")
+	f.BoolVar(&o.remoteCode, "allow-remote-code", false, "let code from the models' repositories run (docker only)")
+	f.BoolVar(&o.partial, "partial", false, "build data sets also where a source cannot be had, smaller, and mark them")
+	f.BoolVar(&o.retry, "retry", false, "run failed jobs again that failed for good")
+	return c
+}
+
+func protocolNames() string {
+	var names []string
+	for _, p := range job.Protocols() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (o runOptions) validate() error {
+	var errs []error
+	choice := func(flag, value string, choices ...string) {
+		if !slices.Contains(choices, value) {
+			errs = append(errs, usage("bench run --help", "--%s %s: choose one of %s", flag, value, strings.Join(choices, ", ")))
+		}
+	}
+	choice("executor", o.executor, "auto", "baseline", "docker", "process")
+	choice("batch", o.batch, "seed", "model", "job")
+	choice("device", o.device, "auto", "cpu", "cuda")
+	if o.seeds < 1 {
+		errs = append(errs, usage("", "--seeds %d: at least one is needed", o.seeds))
+	}
+	if o.threads < 0 || o.slots < 0 {
+		errs = append(errs, usage("", "--threads and --slots cannot be negative"))
+	}
+	if o.remoteCode && o.executor == "process" {
+		errs = append(errs, usage("use --executor docker", "--allow-remote-code: code from a model's repository is not run outside of a container"))
+	}
+	if o.image != "" && o.executor == "process" {
+		errs = append(errs, usage("", "--image is for --executor docker"))
+	}
+	if o.python != "" && o.executor == "docker" {
+		errs = append(errs, usage("", "--python is for --executor process"))
+	}
+	if _, err := parseBytes(o.memory); err != nil {
+		errs = append(errs, usage("such as 800m or 16g", "--memory: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+func (a *app) run(ctx context.Context, names []string, o runOptions) error {
+	protocol, err := job.NewProtocol(o.protocol, o.set)
+	if err := errors.Join(o.validate(), err); err != nil {
+		return err
+	}
+	home, err := a.homeDir()
+	if err != nil {
+		return err
+	}
+	memory, _ := parseBytes(o.memory)
+	k := &kit{
+		app: a, home: home, host: o.host, image: o.image, python: o.python,
+		limits: runner.Limits{CPUs: float64(o.threads), MemoryBytes: memory, Time: o.timeout},
+		log:    func(format string, args ...any) { fmt.Fprintf(a.stderr, "bench: "+format+"\n", args...) },
+	}
+	if o.device == "cpu" {
+		k.limits.GPU = "none"
+	}
+	defer k.close()
+
+	sets, err := k.data(ctx, o.selection, o.partial)
+	if err != nil {
+		return err
+	}
+	models, err := k.models(ctx, names, o)
+	if err != nil {
+		return err
+	}
+	slots, err := k.slotsFor(ctx, models, o)
+	if err != nil {
+		return err
+	}
+
+	screen := newScreen(a.stdout, a.stderr, a.json, func(dataset string) (scoring.Metric, bool) {
+		for _, d := range sets {
+			if d.Name == dataset {
+				if t, err := all.Lookup(string(d.Kind)); err == nil {
+					return t.Info().Metrics[0], true
+				}
+			}
+		}
+		return scoring.Metric{}, false
+	})
+	k.log = screen.say
+	r := &runner.Runner{
+		Home: home, Version: version(), Tasks: all.Lookup, Executor: k.executor, Slots: slots,
+		Results: results.Open(home), OnEvent: screen.event,
+	}
+	rep, err := r.Run(ctx, runner.Request{
+		Models: models, Datasets: sets, Protocol: protocol, Seeds: o.seeds, BatchBy: o.batch,
+		Device: o.device, Threads: o.threads, Retry: o.retry,
+	})
+	screen.close()
+	a.conclude(rep, sets, models, protocol, r)
+	if err != nil {
+		return err
+	}
+	return verdict(rep)
+}
+
+// conclude prints the table of a run on stdout and what else there is to say
+// on stderr.
+func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, models []*runner.Model, p job.Protocol, r *runner.Runner) {
+	if a.json {
+		json.NewEncoder(a.stdout).Encode(map[string]any{
+			"type": "summary", "jobs": rep.Total, "ran": rep.Ran, "cached": rep.Cached, "failed": rep.Failed, "records": len(rep.Records),
+		})
+	} else if len(rep.Records) > 0 {
+		fmt.Fprintf(a.stdout, "protocol %s, mean ± 95 %% interval (Student's t over the seeds)\n\n", p.Name)
+		fmt.Fprint(a.stdout, table(rep.Records))
+	}
+	for _, rec := range rep.Records {
+		for _, w := range warningsOf(rec) {
+			fmt.Fprintf(a.stderr, "bench: note: %s on %s: %s\n", rec.Model.ID, rec.Dataset.Name, w)
+		}
+	}
+	for _, d := range sets {
+		if d.Partial != nil {
+			fmt.Fprintf(a.stderr, "bench: note: %s is partial (%d source files are missing): its scores are marked, and not comparable with those of the full data set\n", d.Name, len(d.Partial.Missing))
+		}
+	}
+	store := job.Store{Home: r.Home}
+	for i, f := range rep.Failures {
+		if i == 5 {
+			fmt.Fprintf(a.stderr, "bench: error: … and %d more failed jobs\n", len(rep.Failures)-i)
+			break
+		}
+		fmt.Fprintf(a.stderr, "bench: error: %s on %s, seed %d: %s: %s\n", f.Spec.Model, f.Spec.Dataset, f.Spec.Seed, f.Outcome.Failure, f.Outcome.Message)
+		if i == 0 {
+			logTail(a.stderr, filepath.Join(store.Dir(f.Spec.ID()), "trainer.log"))
+		}
+		if h := remedy(f.Outcome); h != "" && (i == 0 || rep.Failures[i-1].Outcome.Failure != f.Outcome.Failure) {
+			fmt.Fprintln(a.stderr, "bench: hint:", h)
+		}
+	}
+	if rep.Ran == 0 && rep.Total > 0 && rep.Cached == rep.Total {
+		fmt.Fprintf(a.stderr, "bench: nothing to do: all %d jobs had ended before\n", rep.Total)
+	}
+	if len(rep.Records) > 0 {
+		fmt.Fprintf(a.stderr, "bench: records are in %s\n", r.Results.Path())
+	}
+}
+
+// verdict turns a finished run into an exit code.
+func verdict(rep runner.Report) error {
+	switch {
+	case rep.Failed == 0:
+		return nil
+	case len(rep.ModelErrors) > 0 && rep.Failed == rep.Total:
+		return errors.Join(rep.ModelErrors...)
+	case rep.Failed == rep.Total:
+		return codeError(exitFailed)
+	}
+	return codeError(exitSomeFailed)
+}
+
+// table shows one row for each record: all metrics of its task side by side.
+func table(records []results.Record) string {
+	header := []string{"model", "task", "data set", "score", "", "seeds", "failed"}
+	var rows [][]string
+	for _, rec := range records {
+		t, err := all.Lookup(rec.Dataset.Task)
+		if err != nil {
+			continue
+		}
+		var cells []string
+		for _, m := range t.Info().Metrics {
+			cells = append(cells, m.Name+" "+showSummary(rec.Summary[m.Name]))
+		}
+		for len(cells) < 2 {
+			cells = append(cells, "")
+		}
+		name := rec.Dataset.Name
+		if rec.Dataset.Partial {
+			name += " (partial)"
+		}
+		rows = append(rows, []string{
+			rec.Model.ID, rec.Dataset.Task, name, cells[0], cells[1], fmt.Sprint(len(rec.Replicates)), fmt.Sprint(len(rec.Failures)),
+		})
+	}
+	return ui.Table(header, rows)
+}
+
+// showSummary is "71.30 ± 1.20".
+func showSummary(s results.Summary) string {
+	if s.Mean.Undefined != "" {
+		return "—"
+	}
+	mean := fmt.Sprintf("%.2f", s.Mean.X)
+	if s.HalfWidthT.Undefined != "" {
+		return mean
+	}
+	return fmt.Sprintf("%s ± %.2f", mean, s.HalfWidthT.X)
+}
+
+// warningsOf lists the warnings of a record, each once, in the order of its metrics.
+func warningsOf(rec results.Record) []string {
+	var out []string
+	t, err := all.Lookup(rec.Dataset.Task)
+	if err != nil {
+		return nil
+	}
+	for _, m := range t.Info().Metrics {
+		for _, w := range rec.Summary[m.Name].Warnings {
+			if !slices.Contains(out, w) {
+				out = append(out, w)
+			}
+		}
+	}
+	return out
+}
+
+// remedy says what can be done about a failed job.
+func remedy(o job.Outcome) string {
+	switch o.Failure {
+	case job.FailureOOM:
+		return "give it more memory (--memory), or fewer batches at a time (--slots 1)"
+	case job.FailureNaN:
+		return "the model diverges in fp32 too; a lower rate may help: --set learning_rate=1e-5 (another protocol, not ranked with this one)"
+	case job.FailureTimeout:
+		return "raise --timeout"
+	case job.FailureInput:
+		return "check the model's files and the data set, then run the same command again"
+	case job.FailureTrainer:
+		return "a fault of the trainer: the log has the traceback; please report it"
+	case job.FailureInfra:
+		return "run the same command again: finished seeds are kept"
+	}
+	return ""
+}

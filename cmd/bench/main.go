@@ -1,0 +1,30 @@
+// Bench measures how good language models are in the Scandinavian languages.
+// The manual is in doc.go.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"bench/runner/process"
+)
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == process.SuperviseArg {
+		os.Exit(process.Supervise())
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the whole program: it returns the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	return report(root.ExecuteContext(ctx), stderr)
+}

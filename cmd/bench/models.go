@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+
+	"bench/containers"
+	"bench/containers/trainer"
+	"bench/datasets/hub"
+	"bench/runner"
+	"bench/runner/baseline"
+)
+
+// freshModels are the models with random weights: the repository that their
+// config and tokenizer come from, empty for the one that needs none.
+var freshModels = map[string]string{
+	"tiny":          "",
+	"xlmr-base":     "FacebookAI/xlm-roberta-base",
+	"electra-small": "google/electra-small-discriminator",
+}
+
+// models finds out what the names on the command line mean. All that are wrong
+// are reported together.
+func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runner.Model, error) {
+	var models []*runner.Model
+	var errs []error
+	seen := map[string]bool{}
+	for _, name := range names {
+		if seen[name] {
+			continue
+		}
+		seen[name] = true
+		m, err := k.model(ctx, name, o)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			errs = append(errs, err)
+			continue
+		}
+		models = append(models, m)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	for _, m := range models {
+		if m.Kind == "baseline" {
+			continue
+		}
+		executor, image, err := k.choose(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		m.Executor = executor
+		m.Trainer = trainer.Digest()
+		if image != "" {
+			m.Trainer = image
+		}
+	}
+	return models, nil
+}
+
+func (k *kit) model(ctx context.Context, name string, o runOptions) (*runner.Model, error) {
+	kind, rest, _ := strings.Cut(name, ":")
+	switch {
+	case kind == "baseline":
+		if !slices.Contains(baseline.Names(), rest) {
+			return nil, usage("", "there is no baseline %q; there are %s", rest, strings.Join(baseline.Names(), ", "))
+		}
+		return &runner.Model{ID: name, Revision: "built-in", Kind: "baseline", Trainer: baseline.Digest(rest), Executor: "baseline"}, nil
+	case kind == "fresh":
+		repository, ok := freshModels[rest]
+		if !ok {
+			return nil, usage("", "there is no fresh model %q; there are tiny, xlmr-base, electra-small", rest)
+		}
+		m := &runner.Model{ID: name, Revision: "built-in", Kind: "fresh", Fresh: rest}
+		if repository == "" {
+			return m, nil
+		}
+		return m, k.fromHub(ctx, m, repository, "main", hub.Options{SkipWeights: true})
+	case isPath(name):
+		return k.local(ctx, name, o)
+	}
+	id, revision, err := hub.SplitName(name)
+	if err != nil {
+		return nil, &usageError{err: err}
+	}
+	m := &runner.Model{ID: id, Kind: "hub", RemoteCode: o.remoteCode}
+	err = k.fromHub(ctx, m, id, revision, hub.Options{RemoteCode: o.remoteCode})
+	if info, serr := os.Stat(name); err != nil && serr == nil && info.IsDir() {
+		err = fmt.Errorf("%w\n(there is a folder of this name here: for that, write ./%s)", err, name)
+	}
+	return m, err
+}
+
+// isPath tells a folder from a name of the Hub: it begins as paths do.
+func isPath(name string) bool {
+	return strings.HasPrefix(name, "/") || strings.HasPrefix(name, "./") || strings.HasPrefix(name, "../") || name == "." || name == ".."
+}
+
+// fromHub resolves a revision to a commit now, and downloads when there is
+// something to train.
+func (k *kit) fromHub(ctx context.Context, m *runner.Model, id, revision string, o hub.Options) error {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return err
+	}
+	c := hub.FromEnv(os.Getenv, home)
+	c.Notice = func(s string) { k.log("%s: %s", id, s) }
+	if snap, err := c.Cached(id, revision, o); err == nil && (c.Offline || revision == snap.Revision) {
+		m.Revision, m.Snapshot = snap.Revision, func(context.Context) (string, error) { return snap.Path, nil }
+		return k.checkSnapshot(m, snap)
+	}
+	info, err := c.Resolve(ctx, id, revision)
+	var e *hub.Error
+	if errors.As(err, &e) && (e.Kind == hub.Unreachable || e.Kind == hub.OfflineMode) {
+		snap, cerr := c.Cached(id, revision, o)
+		if cerr != nil {
+			return err
+		}
+		k.log("%s: the Hub cannot be reached; taking revision %.12s from the cache", id, snap.Revision)
+		m.Revision, m.Snapshot = snap.Revision, func(context.Context) (string, error) { return snap.Path, nil }
+		return k.checkSnapshot(m, snap)
+	}
+	if err != nil {
+		return err
+	}
+	m.Revision = info.Commit
+	var once sync.Once
+	var path string
+	var failed error
+	m.Snapshot = func(ctx context.Context) (string, error) {
+		once.Do(func() {
+			o.Progress = k.downloading(id)
+			var snap hub.Snapshot
+			if snap, failed = c.Download(ctx, info, o); failed == nil {
+				path, failed = snap.Path, k.checkSnapshot(m, snap)
+			}
+		})
+		return path, failed
+	}
+	return nil
+}
+
+func (k *kit) local(ctx context.Context, name string, o runOptions) (*runner.Model, error) {
+	snap, err := hub.Local(ctx, name, hub.Options{RemoteCode: o.remoteCode}, filepath.Join(k.home, "local-models.json"))
+	if err != nil {
+		return nil, err
+	}
+	path, err := filepath.Abs(snap.Path)
+	if err != nil {
+		return nil, err
+	}
+	m := &runner.Model{
+		ID: filepath.ToSlash(name), Revision: snap.Revision, Kind: "local", RemoteCode: o.remoteCode,
+		Snapshot: func(context.Context) (string, error) { return path, nil },
+	}
+	return m, k.checkSnapshot(m, snap)
+}
+
+// checkSnapshot says what a user should know about a model's files.
+func (k *kit) checkSnapshot(m *runner.Model, snap hub.Snapshot) error {
+	if snap.Pickle {
+		k.log("%s: the weights are a pickle, not safetensors; they are loaded as nothing but weights", m.ID)
+	}
+	if m.RemoteCode && len(snap.CodeElsewhere) > 0 {
+		return &runner.PreconditionError{
+			What: fmt.Sprintf("%s: its code is in other repositories (%s), which are not downloaded", m.ID, strings.Join(snap.CodeElsewhere, ", ")),
+			Hint: "copy that code into a local folder with the model, and run the folder: bench run ./my-model --allow-remote-code",
+		}
+	}
+	return nil
+}
+
+// downloading says now and then how far a download is.
+func (k *kit) downloading(id string) func(done, total int64) {
+	next := int64(0)
+	return func(done, total int64) {
+		if total <= 0 || done < next {
+			return
+		}
+		next = done + max(total/5, 64<<20)
+		k.log("%s: %.0f of %.0f MB here", id, float64(done)/1e6, float64(total)/1e6)
+	}
+}
+
+// choose decides which executor trains, and which digest stands for the trainer
+// if it is not the embedded one.
+func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string, err error) {
+	executor = o.executor
+	if executor == "baseline" {
+		return "", "", usage("", "--executor baseline runs baseline:NAME models only")
+	}
+	if executor == "auto" {
+		executor = "docker"
+		if o.python != "" {
+			executor = "process"
+		} else if _, err := k.engine(ctx); err != nil {
+			if o.remoteCode || o.image != "" || !containers.IsKind(err, containers.Unreachable) {
+				return "", "", err
+			}
+			executor = "process"
+			if !k.warned {
+				k.warned = true
+				k.log("no Docker engine answers: models train in a process, without a sandbox")
+			}
+		}
+	}
+	if executor == "process" && o.remoteCode {
+		return "", "", usage("use --executor docker", "--allow-remote-code: code from a model's repository is not run outside of a container")
+	}
+	if executor == "docker" && o.image != "" {
+		e, err := k.engine(ctx)
+		if err != nil {
+			return "", "", err
+		}
+		i, err := e.Image(ctx, o.image)
+		if err != nil {
+			return "", "", err
+		}
+		image = "image:" + i.ID
+	}
+	return executor, image, nil
+}
+
+// slotsFor says how many batches run at a time.
+func (k *kit) slotsFor(ctx context.Context, models []*runner.Model, o runOptions) (int, error) {
+	if o.slots > 0 {
+		return o.slots, nil
+	}
+	trained := slices.DeleteFunc(slices.Clone(models), func(m *runner.Model) bool { return m.Executor == "baseline" })
+	switch {
+	case len(trained) == 0: // baselines use one CPU each
+		return runtime.NumCPU(), nil
+	case trained[0].Executor != "docker" || o.device == "cpu":
+		return 1, nil
+	}
+	return k.gpus(ctx)
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// parseBytes reads a size such as 800m or 16g (powers of 1024, as docker has
+// them). The empty string is 0.
+func parseBytes(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	units := map[byte]int64{'k': 1 << 10, 'm': 1 << 20, 'g': 1 << 30, 't': 1 << 40}
+	number, unit := strings.TrimSuffix(strings.ToLower(s), "b"), int64(1)
+	if n := len(number); n > 0 {
+		if u, ok := units[number[n-1]]; ok {
+			number, unit = number[:n-1], u
+		}
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || x <= 0 || x*float64(unit) > 1<<60 {
+		return 0, fmt.Errorf("%q is not a size", s)
+	}
+	return int64(x * float64(unit)), nil
+}
+
+// logTail prints the last lines of a log.
+func logTail(w io.Writer, path string) {
+	const lines = 12
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) == 0 {
+		return
+	}
+	all := bytes.Split(bytes.TrimRight(b, "\n"), []byte("\n"))
+	fmt.Fprintf(w, "bench: last lines of %s:\n", path)
+	for _, l := range all[max(0, len(all)-lines):] {
+		fmt.Fprintf(w, "    %s\n", l)
+	}
+}
