@@ -61,7 +61,7 @@ func (e *UnknownError) Error() string {
 func (e *UnknownError) Hint() string {
 	switch {
 	case e.Planned:
-		return "describe your copy of it in a catalogue (--catalog FILE.yaml), or leave it out: `bench data list` shows what can be built"
+		return "describe your copy of it in a catalogue (--catalog FILE.yaml) under another name, or leave it out: `bench data list` shows what can be built"
 	case len(e.Similar) > 0:
 		return "did you mean " + strings.Join(e.Similar, " or ") + "? `bench data list` shows all"
 	}
