@@ -38,6 +38,7 @@ var paper = []member{
 	{"scandiqa-da", datasets.QA, []string{"da"}},
 	{"scandiqa-sv", datasets.QA, []string{"sv"}},
 	{"scandiqa-no", datasets.QA, []string{"nb", "nn"}},
+	{"speed", datasets.Speed, []string{"da", "nb", "nn", "sv", "is", "fo"}},
 }
 
 // Suites returns the names of the suites: "paper" (the ScandEval paper's data

@@ -8,6 +8,7 @@ func All() []Recipe {
 		angryTweets(), norec(), swerec(),
 		scalaDA(), scalaSV(), scalaNB(), scalaNN(), scalaIS(), scalaFO(),
 		norquad(),
+		speed(),
 	}
 	for i := range all {
 		all[i].Origin = BuiltIn
