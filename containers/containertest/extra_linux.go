@@ -125,10 +125,13 @@ func (x *Extra) up() bool {
 	}
 }
 
-// Kill kills dockerd at once, and nothing else.
+// Kill kills dockerd at once; its containerd dies with it, containers do not.
 func (x *Extra) Kill() {
 	x.cmd.Process.Kill()
 	<-x.exited
+	// Where PID 1 is slow to reap, the next dockerd takes the dead containerd for
+	// a live one and waits 15 s for it.
+	os.Remove(filepath.Join(x.dir, "exec", "containerd", "containerd.pid"))
 }
 
 // Freeze stops dockerd from doing anything, connections are accepted by the

@@ -19,6 +19,12 @@ import (
 const in, out = "/bench/in", "/bench/out"
 
 func main() {
+	if filepath.Base(os.Args[0]) == "nvidia-smi" {
+		for i := range 3 {
+			fmt.Printf("%d, GPU-%d, Test Card, 16384, Disabled\n", i, i)
+		}
+		return
+	}
 	attack, err := os.ReadFile(in + "/attack")
 	if err != nil {
 		os.Exit(stub.Run(os.Args[1:], os.Stdout, os.Stderr))
