@@ -1,5 +1,5 @@
 // Bench measures how good language models are in the Scandinavian languages.
-// The manual is in doc.go.
+// The manual is docs/manual.md.
 package main
 
 import (

@@ -103,19 +103,18 @@ type example struct {
 	want    string
 }
 
-// examples reads the examples of a document: in a block that is fenced or
-// indented, a line "$ bench ARGS" and what it writes to stdout, up to an empty
-// "$" line, the next command or the end of the block.
+// examples reads the examples of a document: in a fenced block, a line
+// "$ bench ARGS" and what it writes to stdout, up to the next command or the
+// end of the block.
 func examples(text string) []example {
 	var out []example
 	var open *example
 	for i, l := range strings.Split(text, "\n") {
-		l = strings.TrimPrefix(strings.TrimPrefix(l, "//"), "\t")
 		switch {
 		case strings.HasPrefix(l, "$ bench "):
 			out = append(out, example{line: i + 1, command: strings.TrimPrefix(l, "$ ")})
 			open = &out[len(out)-1]
-		case strings.HasPrefix(l, "```") || l == "$":
+		case strings.HasPrefix(l, "```"):
 			open = nil
 		case open != nil:
 			open.want += l + "\n"
@@ -125,10 +124,10 @@ func examples(text string) []example {
 }
 
 // TestExamples runs every example of the README and the manual and compares
-// what it writes to stdout.
+// what it writes to stdout. BENCH_UPDATE=1 writes down what there is now.
 func TestExamples(t *testing.T) {
 	bench := compile(t)
-	for _, file := range []string{"../../README.md", "doc.go"} {
+	for _, file := range []string{"../../README.md", "../../docs/manual.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +136,7 @@ func TestExamples(t *testing.T) {
 		if len(found) == 0 {
 			t.Errorf("%s has no examples", file)
 		}
-		home := t.TempDir()
+		home, updated := t.TempDir(), string(text)
 		for _, e := range found {
 			t.Run(fmt.Sprintf("%s:%d", filepath.Base(file), e.line), func(t *testing.T) {
 				c := exec.Command(bench, strings.Fields(e.command)[1:]...)
@@ -148,10 +147,20 @@ func TestExamples(t *testing.T) {
 				if err != nil && !errors.As(err, &exit) {
 					t.Fatal(err)
 				}
-				if strings.TrimRight(string(got), "\n") != strings.TrimRight(e.want, "\n") {
-					t.Errorf("%s\ngot:\n%s\nwant:\n%s", e.command, got, e.want)
+				if strings.TrimRight(string(got), "\n") == strings.TrimRight(e.want, "\n") {
+					return
 				}
+				if os.Getenv("BENCH_UPDATE") == "" {
+					t.Errorf("%s\ngot:\n%s\nwant:\n%s", e.command, got, e.want)
+					return
+				}
+				updated = strings.Replace(updated, "$ "+e.command+"\n"+e.want, "$ "+e.command+"\n"+strings.TrimRight(string(got), "\n")+"\n", 1)
 			})
+		}
+		if updated != string(text) {
+			if err := os.WriteFile(file, []byte(updated), 0o644); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
