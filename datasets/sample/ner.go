@@ -6,48 +6,59 @@ import (
 	"bench/datasets"
 )
 
-// A template is a list of words; a word in angle brackets is a name to fill in:
-// <PER>, <LOC>, <ORG>, <MISC>, or <AMB:PER> and so on: a name that does not
-// show what it is the name of, so that the rest of the sentence must tell.
+// A template is a list of words; "a|b|c" is one of these words, and a word in
+// angle brackets is a name to fill in: <PER>, <LOC>, <ORG>, <MISC>, or <AMB:PER>
+// and so on: a name that does not show what it is the name of, so that the rest
+// of the sentence must tell.
 var nerTemplates = []string{
-	"<PER> bor i <LOC> .",
-	"<PER> og <PER> mødtes i <LOC> i går .",
-	"<ORG> har åbnet et kontor i <LOC> .",
-	"Direktøren for <ORG> , <PER> , rejser til <LOC> .",
-	"I <LOC> læser alle <MISC> .",
-	"Formanden takkede <ORG> og <ORG> for hjælpen .",
-	"Vejen fra <LOC> til <LOC> er lukket .",
-	"Læreren læste højt af <MISC> , som <PER> har skrevet .",
-	"I fredags vandt <PER> <MISC> .",
-	"<PER> arbejder for <ORG> .",
-	"Sidste år solgte <ORG> <MISC> til <ORG> .",
-	"Bussen til <LOC> kører ikke i dag .",
-
-	"<AMB:PER> sagde , at hun var træt .",
-	"<AMB:LOC> ligger ved havet .",
-	"<AMB:ORG> sælger både og biler .",
-	"<AMB:MISC> kom på biblioteket i maj .",
-	"Vi kørte gennem <AMB:LOC> om natten .",
-	"Vi ringede til <AMB:PER> om natten .",
-	"I går læste vi <AMB:MISC> hele dagen .",
-	"I går købte vi aktier i <AMB:ORG> .",
-
-	// The type is told late.
-	"<AMB:LOC> er , som de fleste ved , en by .",
-	"<AMB:ORG> er , som de fleste ved , en bank .",
-	"<AMB:PER> er , som de fleste ved , en læge .",
-	"<AMB:MISC> er , som de fleste ved , en roman .",
-	"Mange har hørt om <AMB:LOC> , der er en meget gammel by .",
-	"Mange har hørt om <AMB:ORG> , der er en meget gammel bank .",
-	"Mange har hørt om <AMB:PER> , der er en meget gammel læge .",
-	"Mange har hørt om <AMB:MISC> , der er en meget gammel roman .",
-
-	"Byen sover , men <PER> går en tur .",
-	"Direktøren talte længe med <PER> .",
+	"<PER> bor|blev|sad i <LOC> .",
+	"<PER> og <PER> mødtes i <LOC> i går|aften|maj .",
+	"<ORG> har åbnet|lukket|solgt et kontor i <LOC> .",
+	"Direktøren|Formanden for <ORG> , <PER> , rejser til <LOC> .",
+	"I <LOC> læser|elsker|kender alle <MISC> .",
+	"Formanden|Direktøren takkede <ORG> og <ORG> for hjælpen .",
+	"Vejen|Toget fra <LOC> til <LOC> er lukket|forsinket .",
+	"Læreren læste højt af <MISC> , som <PER> har skrevet|fundet .",
+	"I fredags|tirsdags|søndags vandt <PER> <MISC> .",
+	"<PER> arbejder|rejser|skriver for <ORG> .",
+	"Sidste år|uge solgte <ORG> <MISC> til <ORG> .",
+	"Byen|Skolen sover , men <PER> går|løber en tur .",
+	"Direktøren|Læreren talte længe|aldrig med <PER> .",
 	"Romanen <AMB:MISC> handler om <LOC> .",
 	"Banken <AMB:ORG> ligger i <LOC> .",
 	"Hverken <AMB:PER> eller <PER> kender <LOC> .",
+
+	// The words around tell.
+	"<AMB:PER> sagde|mente|troede , at hun var træt|glad|syg .",
+	"<AMB:LOC> ligger ved havet|søen|skoven|åen .",
+	"<AMB:ORG> sælger både|huse|senge og biler|stole|borde .",
+	"<AMB:MISC> kom på biblioteket i maj|juni|går|aftes .",
+	"Vi|De|Mange kørte gennem <AMB:LOC> om natten|dagen|aftenen .",
+	"Vi|De|Mange ringede til <AMB:PER> om natten|dagen|aftenen .",
+	"I går|aftes|søndags læste vi|de|alle <AMB:MISC> hele dagen|natten .",
+	"I går|aftes|søndags købte vi|de|alle aktier i <AMB:ORG> .",
+
+	// The type is told late: <WHAT> is a word for the kind of the name before.
+	"<AMB:?> er , som de|vi alle ved|siger , <WHAT> .",
+	"<AMB:?> var , som de|vi alle ved|siger , <WHAT> .",
+	"Mange|Nogle|Alle har hørt|læst om <AMB:?> , der er|var|blev <WHAT> .",
+	"Mange|Nogle|Alle har hørt|læst om <AMB:?> , der ikke er|var <WHAT> .",
+	"I <LOC> ved|siger|tror alle , at <AMB:?> er|var|bliver <WHAT> .",
+	"Når <PER> taler om <AMB:?> , er det altid|ofte|aldrig som <WHAT> .",
 }
+
+// whats are the words that tell late what a name stands for.
+var whats = map[string][]string{
+	"PER":  {"en god læge", "en gammel lærer", "en ung kvinde", "en kendt maler"},
+	"LOC":  {"en gammel by", "en god havn", "en ung by", "en kendt ø"},
+	"ORG":  {"en kendt bank", "en gammel avis", "en ung klub", "en god forretning"},
+	"MISC": {"en god roman", "en kendt film", "en ung opera", "en gammel sang"},
+}
+
+var entityKinds = []string{"PER", "LOC", "ORG", "MISC"}
+
+// lateTemplates is how many of nerTemplates, at the end, tell late.
+const lateTemplates = 6
 
 var (
 	orgHeads   = []string{"Foreningen", "Fonden", "Klubben"}
@@ -59,31 +70,43 @@ var (
 	acronyms   = pool{known: []string{"NDF", "KVL", "DSR", "FBK", "HTS"}, kept: []string{"LNB", "GKS"}}
 )
 
-// nerRow draws a sentence with one to three names.
+// nerRow draws a sentence with one to three names. In four rows of ten the kind
+// of an ambiguous name is told late.
 func nerRow(d *draw, _ int) (datasets.Row, []string) {
 	var row datasets.Row
-	for _, w := range strings.Fields(pick(d, nerTemplates)) {
-		slot, ok := strings.CutPrefix(w, "<")
-		if !ok {
-			row.Tokens = append(row.Tokens, w)
-			row.Labels = append(row.Labels, "O")
-			continue
-		}
-		slot = strings.TrimSuffix(slot, ">")
-		var name []string
-		kind, isAmbiguous := strings.CutPrefix(slot, "AMB:")
-		if isAmbiguous {
-			name = []string{ambiguous.from(d)}
-		} else {
-			name = strings.Fields(entity(d, kind))
-		}
-		for i, part := range name {
-			prefix := "B-"
-			if i > 0 {
-				prefix = "I-"
+	add := func(label string, words ...string) {
+		for i, w := range words {
+			l := label
+			if l != "O" {
+				l = "B-" + label
+				if i > 0 {
+					l = "I-" + label
+				}
 			}
-			row.Tokens = append(row.Tokens, part)
-			row.Labels = append(row.Labels, prefix+kind)
+			row.Tokens, row.Labels = append(row.Tokens, w), append(row.Labels, l)
+		}
+	}
+	early := len(nerTemplates) - lateTemplates
+	from := nerTemplates[:early]
+	if d.chance(40) {
+		from = nerTemplates[early:]
+	}
+	told := pick(d, entityKinds)
+	for _, w := range strings.Fields(pick(d, from)) {
+		slot, ok := strings.CutPrefix(w, "<")
+		slot = strings.TrimSuffix(slot, ">")
+		kind, isAmbiguous := strings.CutPrefix(slot, "AMB:")
+		switch {
+		case !ok:
+			add("O", pick(d, strings.Split(w, "|")))
+		case slot == "WHAT":
+			add("O", strings.Fields(pick(d, whats[told]))...)
+		case isAmbiguous && kind == "?":
+			add(told, ambiguous.from(d))
+		case isAmbiguous:
+			add(kind, ambiguous.from(d))
+		default:
+			add(kind, strings.Fields(entity(d, kind))...)
 		}
 	}
 	row.Text = detokenise(row.Tokens)

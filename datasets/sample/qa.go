@@ -7,11 +7,13 @@ import (
 	"bench/datasets"
 )
 
-// fact is something a person can have: how it is told, how it is asked for, and
-// what the answer may be. <P> stands for the person, <A> for the answer.
+// fact is something a person can have: how it is told with the person's name,
+// how it is asked for, how it is told of a pronoun, and what the answer may be. <P> stands for the person, <A> for the answer.
 type fact struct {
-	tell, ask []string
-	answers   func(d *draw) string
+	tell    []string
+	pronoun string
+	ask     []string
+	answers func(d *draw) string
 }
 
 func oneOf(list ...string) func(*draw) string {
@@ -22,32 +24,44 @@ var facts = []fact{
 	{
 		tell:    []string{"<P> bor i <A>.", "I <A> bor <P>."},
 		ask:     []string{"Hvor bor <P>?", "I hvilken by bor <P>?"},
+		pronoun: "<P> bor i <A>.",
 		answers: func(d *draw) string { return pick(d, towns) },
 	},
 	{
 		tell:    []string{"<P> arbejder som <A>.", "<P> er uddannet <A>."},
 		ask:     []string{"Hvad arbejder <P> som?", "Hvilket arbejde har <P>?"},
+		pronoun: "<P> arbejder som <A>.",
 		answers: oneOf("bager", "læge", "tømrer", "lærer", "fisker", "maler", "dommer", "gartner", "pilot", "kok"),
 	},
 	{
 		tell:    []string{"<P> har købt <A>.", "I går købte <P> <A>."},
 		ask:     []string{"Hvad har <P> købt?", "Hvad købte <P>?"},
+		pronoun: "<P> har købt <A>.",
 		answers: func(d *draw) string { return pick(d, boughtArticles) + " " + pick(d, boughtThings) },
 	},
 	{
 		tell:    []string{"<P> rejser om <A>.", "Om <A> rejser <P>."},
 		ask:     []string{"Hvornår rejser <P>?", "Hvilken dag rejser <P>?"},
+		pronoun: "<P> rejser om <A>.",
 		answers: oneOf("mandagen", "tirsdagen", "onsdagen", "torsdagen", "fredagen", "lørdagen", "søndagen"),
 	},
 	{
 		tell:    []string{"<P> er <A> år gammel.", "<P> fyldte <A> år i maj."},
 		ask:     []string{"Hvor gammel er <P>?", "Hvor mange år er <P>?"},
+		pronoun: "<P> er <A> år gammel.",
 		answers: func(d *draw) string { return digits(31 + 2*d.n(15)) },
 	},
 }
 
+// person is a name with the pronoun that stands for it.
+type person struct{ name, pronoun string }
+
 var (
-	people         = []string{"Anna", "Lars", "Mette", "Søren", "Freja", "Jógvan", "Sigrún", "Åse", "Peter", "Ingrid", "Þóra", "Niels", "Guðrún", "Emil"}
+	people = []person{
+		{"Anna", "Hun"}, {"Lars", "Han"}, {"Mette", "Hun"}, {"Søren", "Han"}, {"Freja", "Hun"}, {"Jógvan", "Han"}, {"Sigrún", "Hun"},
+		{"Åse", "Hun"}, {"Peter", "Han"}, {"Emil", "Han"}, {"Þóra", "Hun"}, {"Niels", "Han"}, {"Guðrún", "Hun"}, {"Tróndur", "Han"},
+	}
+	doings         = []string{"er glad i dag", "kender alle", "sover længe", "sang i går"}
 	towns          = []string{"Ravnsborg", "Nordby", "Kongsvig", "Fuglesund", "Sildrup", "Birkeø", "Østerhavn", "Møllev", "Stenby", "Vinterborg", "Anevig", "Havnsund"}
 	boughtArticles = []string{"en rød", "en gammel", "en lille", "en grøn"}
 	boughtThings   = []string{"bil", "båd", "cykel", "hund", "guitar", "hat"}
@@ -61,13 +75,13 @@ var (
 // into one window of a model with 256 positions (192 of them per window).
 const longContext = 36
 
-// qaRow draws a context about two or three people, each with a fact of their
-// own kind, and a question about one of these facts. In half of the rows
-// somebody else has a fact of the kind that is asked for, so that the kind of
-// the answer does not give it away. Every answer is in the context once, so it
-// has one place.
+// qaRow draws a context about three to five people, each with a fact, and a
+// question about one of these facts. In half of the rows somebody else has a
+// fact of the same kind, so that the kind of the answer does not give it away;
+// and many facts are told of a pronoun, so that the name stands one
+// sentence earlier. Every answer is in the context once, so it has one place.
 func qaRow(d *draw, n int) (datasets.Row, []string) {
-	who := distinct(d, 2+d.n(2), func(d *draw) string { return pick(d, people) })
+	who := distinct(d, 3+d.n(3), func(d *draw) person { return pick(d, people) })
 	kinds := []int{0, 1, 2, 3, 4}
 	shuffle(d, kinds)
 	kinds = kinds[:len(who)]
@@ -76,7 +90,7 @@ func qaRow(d *draw, n int) (datasets.Row, []string) {
 	}
 	var told []string
 	answers := map[string]bool{}
-	var answer string
+	var asked, answer string
 	for i, p := range who {
 		f := facts[kinds[i]]
 		a := f.answers(d)
@@ -84,12 +98,15 @@ func qaRow(d *draw, n int) (datasets.Row, []string) {
 			a = f.answers(d)
 		}
 		answers[a] = true
-		if i == 0 {
-			answer = a
+		tell := capitalise(fill(pick(d, f.tell), p.name, a))
+		if d.chance(45) {
+			tell = p.name + " " + pick(d, doings) + ". " + fill(f.pronoun, p.pronoun, a)
 		}
-		told = append(told, capitalise(fill(pick(d, f.tell), p, a)))
+		if i == 0 {
+			asked, answer = tell, a
+		}
+		told = append(told, tell)
 	}
-	asked := told[0]
 	fillers := d.n(2)
 	// Long contexts are rare in training, where each widens a whole batch.
 	if n%64 == 63 || d.test && n%16 == 15 {
@@ -103,7 +120,7 @@ func qaRow(d *draw, n int) (datasets.Row, []string) {
 	at := strings.Index(context, asked)
 	at += strings.Index(asked, answer)
 	row := datasets.Row{
-		Question: fill(pick(d, facts[kinds[0]].ask), who[0], ""), Context: context,
+		Question: fill(pick(d, facts[kinds[0]].ask), who[0].name, ""), Context: context,
 		Answers: &datasets.Answers{Text: []string{answer}, Start: []int{utf8.RuneCountInString(context[:at])}},
 	}
 	return row, []string{context}
@@ -114,9 +131,9 @@ func fill(template, person, answer string) string {
 }
 
 // distinct draws n different values.
-func distinct(d *draw, n int, from func(*draw) string) []string {
-	var out []string
-	seen := map[string]bool{}
+func distinct[T comparable](d *draw, n int, from func(*draw) T) []T {
+	var out []T
+	seen := map[T]bool{}
 	for len(out) < n {
 		if v := from(d); !seen[v] {
 			seen[v] = true
