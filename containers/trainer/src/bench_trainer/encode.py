@@ -202,7 +202,10 @@ def _position_of(ids, token_id):
 
 
 def _answer_span(row, ids, sequence, offsets, special_ids, cls):
-    """(start, end) token of the row's first answer in this window; CLS for both when it is not (wholly) there."""
+    """(start, end) token of the row's first answer in this window; CLS for both when it is not (wholly) there.
+
+    When the answer begins with the window's last word, the start runs on to the window's last position, since special and
+    padding tokens have offset 0: the reference system trains on that, and so does this."""
     answers = row["answers"]
     if not answers["answer_start"]:
         return cls, cls
