@@ -13,12 +13,12 @@ func (e *Engine) Hurry() {
 	e.t.call, e.t.long, e.t.poll, e.t.silence = time.Second, 5*time.Second, 2*time.Second, time.Second
 }
 
-// Peek copies what a running container has printed to stdout.
-func (c *Container) Peek(ctx context.Context, stdout io.Writer) error {
-	r, err := c.e.api.ContainerLogs(ctx, c.id, container.LogsOptions{ShowStdout: true, Timestamps: true})
+// Peek copies what the engine has of the log now.
+func (c *Container) Peek(ctx context.Context, stdout, stderr io.Writer) error {
+	r, err := c.e.api.ContainerLogs(ctx, c.id, container.LogsOptions{ShowStdout: true, ShowStderr: true, Timestamps: true})
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	return new(cursor).copy(r, stdout, io.Discard, func() {})
+	return new(cursor).copy(r, stdout, stderr, func() {})
 }

@@ -34,14 +34,18 @@ func (l *lab) follow(c *containers.Container) *printed {
 	return p
 }
 
-// all waits until the log has n lines of each stream, ends the program, and
-// checks that each line came once.
+// all waits until the engine's log has the last of n lines, ends the program,
+// and checks that the log that was followed is what the engine has: no line
+// lost on the way or doubled. A dockerd that is killed may itself lose lines
+// that it had read and not written; those are few.
 func (l *lab) all(c *containers.Container, p *printed, n int) {
 	l.Helper()
-	last := fmt.Sprintf("%d\n", n-1)
+	last := fmt.Sprintf(" %d\n", n-1)
+	var out, log bytes.Buffer
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		var log bytes.Buffer
-		if l.e.Ping(l.Context()) == nil && c.Peek(l.Context(), &log) == nil && strings.HasSuffix(log.String(), last) {
+		out.Reset()
+		log.Reset()
+		if l.e.Ping(l.Context()) == nil && c.Peek(l.Context(), &out, &log) == nil && strings.HasSuffix(out.String(), last) && strings.HasSuffix(log.String(), last) {
 			break
 		}
 	}
@@ -56,12 +60,18 @@ func (l *lab) all(c *containers.Container, p *printed, n int) {
 	if p.err != nil {
 		l.Fatal(p.err)
 	}
-	checkLines(l.T, p.out.String(), "out", n)
-	checkLines(l.T, p.log.String(), "log", n)
+	if p.out.String() != out.String() || p.log.String() != log.String() {
+		l.Errorf("followed %d and %d bytes, the engine has %d and %d", p.out.Len(), p.log.Len(), out.Len(), log.Len())
+	}
+	for _, b := range []*bytes.Buffer{&out, &log} {
+		if lines := strings.Count(b.String(), "\n"); lines > n || lines < n-n/20 {
+			l.Errorf("the engine has %d of %d lines", lines, n)
+		}
+	}
 }
 
-// dockerd is killed twice while a program prints: every line comes once, and
-// its exit code is its own.
+// dockerd is killed twice while a program prints: every line that it has comes
+// once, and the program's exit code is its own.
 func TestOutageLiveRestore(t *testing.T) {
 	l, x := extraLab(t, true, false)
 	c := l.start(nil, "hold", "3000", "1000") // 3 s and more
@@ -88,8 +98,9 @@ func TestOutageLiveRestore(t *testing.T) {
 	if p.err != nil {
 		t.Error(p.err)
 	}
-	if p.out.Len() > 0 {
-		checkLines(t, p.out.String(), "out", strings.Count(p.out.String(), "\n"))
+	var out, log bytes.Buffer
+	if err := c.Peek(t.Context(), &out, &log); err != nil || p.out.String() != out.String() || p.log.String() != log.String() {
+		t.Errorf("followed %d and %d bytes, the engine has %d and %d; %v", p.out.Len(), p.log.Len(), out.Len(), log.Len(), err)
 	}
 
 	// Frozen: calls hang.
