@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"bench/internal/atomicfile"
 	"bench/runner/job"
@@ -28,6 +29,7 @@ type claim struct {
 	attempt  int
 	executor string
 	lock     *flock.Flock
+	home     home
 }
 
 // manifest is HOME/batches/ID/manifest.json: what a later process needs to take
@@ -48,7 +50,7 @@ type home struct{ path string }
 
 func (h home) batches() string       { return filepath.Join(h.path, "batches") }
 func (h home) dir(id job.ID) job.Dir { return job.Dir(filepath.Join(h.batches(), string(id))) }
-func manifestPath(d job.Dir) string  { return filepath.Join(string(d), "batch.json") }
+func manifestPath(d job.Dir) string  { return filepath.Join(string(d), "manifest.json") }
 func lockPath(d job.Dir) string      { return filepath.Join(string(d), "lock") }
 
 // exclusively runs f while no other process changes the set of claims.
@@ -73,7 +75,7 @@ func (h home) scan() (mine []*claim, foreign map[job.ID]job.Dir, err error) {
 			if m == nil {
 				return errors.Join(os.RemoveAll(string(d)), l.Unlock())
 			}
-			mine = append(mine, &claim{dir: d, batch: m.Batch, specs: m.Specs, attempt: m.Attempt, executor: m.Executor, lock: l})
+			mine = append(mine, &claim{dir: d, batch: m.Batch, specs: m.Specs, attempt: m.Attempt, executor: m.Executor, lock: l, home: h})
 			return nil
 		})
 		return err
@@ -135,7 +137,7 @@ func (h home) look(free func(job.Dir, *manifest, *flock.Flock) error) (map[job.I
 // create claims a new batch and lets fill write its in/ folder. It returns an
 // error that wraps errClaimed when another live process runs one of its jobs.
 func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, attempt int, fill func(job.Dir) error) (*claim, error) {
-	c := &claim{dir: h.dir(b.ID), batch: b, specs: specs, attempt: attempt, executor: executor}
+	c := &claim{dir: h.dir(b.ID), batch: b, specs: specs, attempt: attempt, executor: executor, home: h}
 	err := h.exclusively(func() error {
 		held, err := h.look(func(_ job.Dir, _ *manifest, l *flock.Flock) error { return l.Unlock() })
 		if err != nil {
@@ -175,14 +177,44 @@ func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, at
 // errClaimed says that another live process runs the batch.
 var errClaimed = errors.New("is run by another bench process")
 
+// beginning is HOME/batches/ID/started.json: what only the bench that started
+// the batch knows, for outcomes that another one takes in.
+type beginning struct {
+	Time  time.Time `json:"time"`
+	Where Where     `json:"where"`
+}
+
+func startedPath(d job.Dir) string { return filepath.Join(string(d), "started.json") }
+
+// start notes when and where the batch began.
+func (c *claim) start(at time.Time, where Where) error {
+	text, err := json.Marshal(beginning{at, where})
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(startedPath(c.dir), text)
+}
+
+// begun returns what start noted, as far as it is there.
+func (c *claim) begun() (time.Time, Where) {
+	var b beginning
+	if text, err := os.ReadFile(startedPath(c.dir)); err == nil {
+		json.Unmarshal(text, &b) // half of it is better than an outcome without
+	}
+	return b.Time, b.Where
+}
+
 // drop removes the folder of a batch that has ended and gives the claim back.
 func (c *claim) drop() error {
 	// The manifest goes first: a crash in between leaves a folder that scan removes.
 	if err := os.Remove(manifestPath(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err := os.RemoveAll(string(c.dir))
-	return errors.Join(err, c.lock.Unlock())
+	// Whoever looks through the folders makes a lock file in each: not while
+	// this one is being removed.
+	return c.home.exclusively(func() error {
+		return errors.Join(os.RemoveAll(string(c.dir)), c.lock.Unlock())
+	})
 }
 
 // release gives the claim back and leaves the folder for whoever comes next.

@@ -2,8 +2,10 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"bench/runner/job"
@@ -101,5 +103,30 @@ func TestManifestOfAnotherVersionIsNotThrownAway(t *testing.T) {
 	}
 	if _, err := os.Stat(manifestPath(c.dir)); err != nil {
 		t.Error(err)
+	}
+}
+
+// Batches come and go while others look at the same folders.
+func TestClaimsComeAndGo(t *testing.T) {
+	h := home{t.TempDir()}
+	var all sync.WaitGroup
+	for worker := range 4 {
+		all.Go(func() {
+			for i := range 50 {
+				b, specs := aBatch(job.ID(fmt.Sprintf("%d/%d", worker, i)))
+				c, err := h.create(b, specs, "process", 1, func(d job.Dir) error { return os.MkdirAll(d.In(), 0o777) })
+				if err == nil {
+					err = c.drop()
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	if mine, foreign, err := h.scan(); err != nil || len(mine)+len(foreign) != 0 {
+		t.Errorf("%v, %v, %v", mine, foreign, err)
 	}
 }

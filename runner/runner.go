@@ -254,6 +254,7 @@ type ended struct {
 	job     job.ID // "": the batch itself has ended
 	outcome job.Outcome
 	scores  scoring.Scores
+	before  bool     // the job was stored by an earlier bench already
 	requeue []job.ID // at the batch's end: jobs that were not run
 	err     error    // fatal for the run
 }
@@ -265,6 +266,7 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 	slots := max(1, x.Slots)
 	running := 0
 	inBatch := map[job.ID]bool{}
+	waitedFor := 0 // jobs of other processes, as last said
 	var fatal error
 
 	launch := func(c *claim, h Handle) {
@@ -304,7 +306,6 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 			}
 		}
 		queue := x.batches(missing)
-		var wait <-chan time.Time
 		for fatal == nil && ctx.Err() == nil {
 			// A slot is taken here, so that a batch's folder is made only when it can run.
 			for len(queue) > 0 && running < slots {
@@ -347,10 +348,12 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 		if theirs == 0 {
 			break
 		}
-		wait = time.After(time.Second)
-		x.emit(Event{Type: "warning", Message: fmt.Sprintf("%d jobs are run by another bench process on this HOME; waiting for it", theirs)})
+		if theirs != waitedFor {
+			waitedFor = theirs
+			x.emit(Event{Type: "warning", Message: fmt.Sprintf("%d jobs are run by another bench process on this HOME; waiting for it", theirs)})
+		}
 		select {
-		case <-wait:
+		case <-time.After(time.Second):
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {
@@ -382,32 +385,7 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) []job.Batch {
 	if e.job != "" {
 		delete(inBatch, e.job)
-		p := x.jobs[e.job]
-		if p == nil { // of a batch that was taken over, not of this request
-			return nil
-		}
-		if !p.done {
-			p.cell.left--
-		}
-		p.done, p.ran, p.outcome, p.scores = true, true, e.outcome, e.scores
-		done := 0
-		for _, q := range x.jobs {
-			if q.done {
-				done++
-			}
-		}
-		o := e.outcome
-		x.emit(Event{
-			Type: "job", Model: p.spec.Model, Dataset: p.spec.Dataset, Seed: p.spec.Seed, Job: e.job, Batch: e.batch, Attempt: o.Attempt,
-			State: o.State, Failure: o.Failure, Message: o.Message, Step: o.Steps, Scores: e.scores, Seconds: o.Finished.Sub(o.Started).Seconds(),
-			Done: done, Total: len(x.order), Log: x.store.Dir(e.job) + "/trainer.log",
-			Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs},
-		})
-		if p.cell.left == 0 {
-			if rec, err := x.record(p.cell); err == nil {
-				x.emit(Event{Type: "record", Model: p.spec.Model, Dataset: p.spec.Dataset, Record: &rec})
-			}
-		}
+		x.book(e)
 		return nil
 	}
 	*running--
@@ -421,8 +399,43 @@ func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) []job.Batch {
 	return x.batches(again)
 }
 
+// book takes note of one job that has ended.
+func (x *run) book(e ended) {
+	p := x.jobs[e.job]
+	if p == nil { // of a batch that was taken over, not of this request
+		return
+	}
+	if e.before {
+		x.found(p, e.outcome)
+		return
+	}
+	if !p.done {
+		p.cell.left--
+	}
+	p.done, p.ran, p.outcome, p.scores = true, true, e.outcome, e.scores
+	done := 0
+	for _, q := range x.jobs {
+		if q.done {
+			done++
+		}
+	}
+	o := e.outcome
+	x.emit(Event{
+		Type: "job", Model: p.spec.Model, Dataset: p.spec.Dataset, Seed: p.spec.Seed, Job: e.job, Batch: e.batch, Attempt: o.Attempt,
+		State: o.State, Failure: o.Failure, Message: o.Message, Step: o.Steps, Scores: e.scores, Seconds: o.Finished.Sub(o.Started).Seconds(),
+		Done: done, Total: len(x.order), Log: x.store.Dir(e.job) + "/trainer.log",
+		Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs},
+	})
+	if p.cell.left == 0 {
+		if rec, err := x.record(p.cell); err == nil {
+			x.emit(Event{Type: "record", Model: p.spec.Model, Dataset: p.spec.Dataset, Record: &rec})
+		}
+	}
+}
+
 // reload looks up again which jobs have ended, after another process ran some.
 func (x *run) reload() error {
+	x.log = nil // it may have recorded them, too
 	for _, id := range x.order {
 		p := x.jobs[id]
 		if p.done {
@@ -433,11 +446,18 @@ func (x *run) reload() error {
 			return err
 		}
 		if ended && !x.again(o) {
-			p.done, p.outcome = true, o
-			p.cell.left--
+			x.found(p, o)
 		}
 	}
 	return nil
+}
+
+// found books a job that turned out to have been stored by another bench.
+func (x *run) found(p *planned, o job.Outcome) {
+	if !p.done {
+		p.done, p.outcome = true, o
+		p.cell.left--
+	}
 }
 
 // batches groups jobs in the order of the plan.
@@ -521,7 +541,29 @@ func (x *run) claim(ctx context.Context, b job.Batch) (*claim, error) {
 		}
 		b.Model.Path = path
 	}
-	return x.home.create(b, specs, m.Executor, attempt, func(d job.Dir) error { return writeInput(d, b, data) })
+	return x.home.create(b, specs, m.Executor, attempt, func(d job.Dir) error {
+		if err := x.missing(specs); err != nil {
+			return err
+		}
+		return writeInput(d, b, data)
+	})
+}
+
+// missing returns errClaimed if one of the jobs has ended since it was looked
+// up: another process may have run it and given up its claim meanwhile. It is
+// to be called with the claim in hand, since outcomes are stored before claims
+// are given up.
+func (x *run) missing(specs map[job.ID]job.Spec) error {
+	for id := range specs {
+		o, ended, err := x.store.Outcome(id)
+		if err != nil {
+			return err
+		}
+		if ended && !x.again(o) {
+			return fmt.Errorf("job %s %w", id.Short(), errClaimed)
+		}
+	}
+	return nil
 }
 
 func (x *run) emit(e Event) {

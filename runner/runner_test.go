@@ -442,12 +442,130 @@ func TestInterruptedRunIsTakenOver(t *testing.T) {
 	if rep.Ran == 0 || rep.Ran == 4 {
 		t.Errorf("%d jobs ended before the interruption", rep.Ran)
 	}
+	stored := w.outcomes()
 	close(gate)
 	rep = w.must(w.request(2))
+	after := w.outcomes()
+	for path, text := range stored {
+		if after[path] != text {
+			t.Errorf("%s was written anew:\n%s\nbefore:\n%s", path, after[path], text)
+		}
+	}
+	if n := w.events("job"); n != 4 || len(after) != 4 {
+		t.Errorf("%d jobs were reported, %d are stored, of 4", n, len(after))
+	}
 	if rep.Attached != 2 || rep.Failed != 0 || len(rep.Records) != 2 || len(w.exec.started) != 4 {
 		t.Errorf("%d jobs started, %+v", len(w.exec.started), rep)
 	}
 	w.noBatchesLeft()
+}
+
+// outcomes returns the stored outcomes by their paths.
+func (w *world) outcomes() map[string]string {
+	w.t.Helper()
+	out := map[string]string{}
+	paths, err := filepath.Glob(filepath.Join(w.home, "jobs", "*", "*", "outcome.json"))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range paths {
+		b, err := os.ReadFile(p)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		out[p] = string(b)
+	}
+	return out
+}
+
+// events counts the events of a type.
+func (w *world) events(kind string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, e := range w.seen {
+		if e.Type == kind {
+			n++
+		}
+	}
+	return n
+}
+
+// A batch that ended unwatched keeps when and where it began.
+func TestCollectedOutcomeSaysWhere(t *testing.T) {
+	w := newWorld(t, func(_ *scripted, b job.Batch, d job.Dir) (job.Exit, error) {
+		<-t.Context().Done() // killed with its bench
+		return job.Exit{}, nil
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for w.events("start") == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err := w.run(ctx, w.request(1)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	claims, _, err := home{w.home}.scan()
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("%v, %v", claims, err)
+	}
+	finish(claims[0].dir, claims[0].batch.Jobs[0], job.TrainerOutcome{State: job.OK})
+	claims[0].release()
+	time.Sleep(20 * time.Millisecond)
+	w.exec = &scripted{act: succeed}
+	if rep := w.must(w.request(1)); rep.Ran != 2 || w.events("job") != 2 {
+		t.Errorf("%d events, %+v", w.events("job"), rep)
+	}
+	o, ok, err := job.Store{Home: w.home}.Outcome(claims[0].batch.Jobs[0].ID)
+	if !ok || err != nil || o.Host != "here" || o.Executor != "scripted" || !o.Started.Before(o.Finished) {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// An executor that cannot be asked about a batch stops the run that needs the
+// batch's jobs, and no other one.
+func TestUnknowableBatchIsLeftAlone(t *testing.T) {
+	w := newWorld(t, succeed)
+	other := w.request(1)
+	other.Models = []*Model{{ID: "other", Revision: "r", Trainer: "t", Executor: "gone"}}
+	gone := errors.New("no engine answers")
+	b, specs := aBatch(job.Spec{Model: "m"}.ID())
+	r := &Runner{Home: w.home, Tasks: all.Lookup, Results: results.Open(w.home), OnEvent: func(Event) {},
+		Executor: func(name string) (Executor, error) {
+			if name == "gone" {
+				return nil, gone
+			}
+			return w.exec, nil
+		}}
+	c, err := home{w.home}.create(b, specs, "gone", 1, nothing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.release()
+	if rep, err := r.Run(t.Context(), w.request(1)); err != nil || rep.Ran != 2 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	if _, err := os.Stat(manifestPath(c.dir)); err != nil {
+		t.Errorf("the batch nobody could tell about is gone: %v", err)
+	}
+	x := &run{Runner: r, req: other, jobs: map[job.ID]*planned{}}
+	if err := x.plan(); err != nil {
+		t.Fatal(err)
+	}
+	var mine []job.ID
+	for id, p := range x.jobs {
+		mine, specs[id] = append(mine, id), p.spec
+	}
+	b.ID = job.BatchID(mine)
+	if c, err = (home{w.home}).create(b, specs, "gone", 1, nothing); err != nil {
+		t.Fatal(err)
+	}
+	c.release()
+	if _, err := r.Run(t.Context(), other); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // A batch whose executor knows it no more is collected: what had finished is

@@ -32,37 +32,41 @@ const pollEvery = 200 * time.Millisecond
 
 // takeOver collects what a batch of an earlier bench has finished and attaches
 // to it if it still runs. A nil handle means that it has ended; its folder is
-// gone then.
+// gone then. One that cannot be told about is an error if this run needs its
+// jobs, and left alone if not.
 func (x *run) takeOver(ctx context.Context, c *claim) (Handle, error) {
 	e, err := x.Executor(c.executor)
 	if err == nil {
 		var h Handle
 		if h, err = e.Attach(ctx, c.batch, c.dir); err == nil {
-			x.emit(Event{Type: "attach", Batch: c.batch.ID, Model: c.batch.Model.ID, Message: "goes on since an earlier bench"})
+			where := h.Where()
+			x.emit(Event{Type: "attach", Batch: c.batch.ID, Model: c.batch.Model.ID, Attempt: c.attempt, Where: &where, Total: len(c.batch.Jobs), Message: "goes on since an earlier bench"})
 			return h, nil
 		}
 	}
 	if !errors.Is(err, ErrNotFound) {
 		// Not knowing whether it runs, neither start it again nor throw it away.
 		c.release()
-		return nil, fmt.Errorf("batch %s of an earlier run: %w", c.batch.ID.Short(), err)
-	}
-	w := &watch{run: x, claim: c}
-	if err := w.harvest(func(ended) {}); err != nil {
-		c.release()
-		return nil, err
-	}
-	for id := range w.seen {
-		if p := x.jobs[id]; p != nil && !p.done {
-			o, ok, err := x.store.Outcome(id)
-			if err != nil {
+		err = fmt.Errorf("batch %s of an earlier run: %w", c.batch.ID.Short(), err)
+		for id := range c.specs {
+			if x.jobs[id] != nil {
 				return nil, err
 			}
-			if ok && !x.again(o) {
-				p.done, p.ran, p.outcome = true, true, o
-				p.cell.left--
-			}
 		}
+		x.emit(Event{Type: "warning", Batch: c.batch.ID, Model: c.batch.Model.ID, Message: err.Error() + "; it is left as it is"})
+		return nil, nil
+	}
+	w := &watch{run: x, claim: c}
+	w.begun, w.where = c.begun()
+	err = w.harvest(func(e ended) {
+		if !x.again(e.outcome) {
+			e.batch = c.batch.ID
+			x.book(e)
+		}
+	})
+	if err != nil {
+		c.release()
+		return nil, err
 	}
 	return nil, c.drop()
 }
@@ -83,6 +87,11 @@ type watch struct {
 // supervise runs one batch to its end and reports every job of it.
 func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- ended) {
 	w := &watch{run: x, claim: c, begun: time.Now()}
+	if h != nil {
+		if at, _ := c.begun(); !at.IsZero() {
+			w.begun = at
+		}
+	}
 	end := w.follow(ctx, h, func(e ended) { e.batch = c.batch.ID; reports <- e })
 	end.batch = c.batch.ID
 	x.emit(Event{Type: "end", Batch: c.batch.ID, Model: c.batch.Model.ID})
@@ -91,7 +100,8 @@ func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- 
 
 func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended {
 	c := w.claim
-	if h == nil {
+	attached := h != nil
+	if !attached {
 		e, err := w.Executor(c.executor)
 		if err == nil {
 			h, err = e.Start(ctx, c.batch, c.dir)
@@ -105,7 +115,13 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 		}
 	}
 	w.where = h.Where()
-	w.emit(Event{Type: "start", Batch: c.batch.ID, Model: c.batch.Model.ID, Attempt: c.attempt, Where: &w.where, Total: len(c.batch.Jobs)})
+	if !attached {
+		if err := c.start(w.begun, w.where); err != nil {
+			c.release()
+			return ended{requeue: w.rest(), err: err}
+		}
+		w.emit(Event{Type: "start", Batch: c.batch.ID, Model: c.batch.Model.ID, Attempt: c.attempt, Where: &w.where, Total: len(c.batch.Jobs)})
+	}
 
 	type waited struct {
 		exit job.Exit
@@ -226,6 +242,16 @@ func (w *watch) harvest(report func(ended)) error {
 		if w.seen[j.ID] {
 			continue
 		}
+		// A bench that was killed may have stored it, but not given up the batch.
+		o, stored, err := w.store.Outcome(j.ID)
+		if err != nil {
+			return err
+		}
+		if stored && o.State == job.OK {
+			w.ended(j.ID)
+			report(ended{job: j.ID, outcome: o, before: true})
+			continue
+		}
 		dir := filepath.Join(w.claim.dir.Out(), string(j.ID))
 		b, err := hostile.ReadFile(w.claim.dir.Out(), filepath.Join(string(j.ID), "outcome.json"), maxOutcomeBytes)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -330,13 +356,18 @@ func (w *watch) save(id job.ID, o job.Outcome, lines []json.RawMessage, report f
 	if err := w.store.Save(spec, o, lines, tail(w.claim.dir.Log(), logTailBytes)); err != nil {
 		return err
 	}
+	w.ended(id)
+	e.outcome = o
+	report(e)
+	return nil
+}
+
+// ended notes that a job has an outcome in the store.
+func (w *watch) ended(id job.ID) {
 	if w.seen == nil {
 		w.seen = map[job.ID]bool{}
 	}
 	w.seen[id] = true
-	e.outcome = o
-	report(e)
-	return nil
 }
 
 // events reads what the trainer said since the last look. It is for the screen

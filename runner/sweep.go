@@ -53,6 +53,7 @@ func (x *run) end(ctx context.Context, c *claim, swept *Swept) error {
 		return err
 	}
 	w := &watch{run: x, claim: c}
+	w.begun, w.where = c.begun()
 	if err := w.harvest(func(ended) { swept.Kept++ }); err != nil {
 		return err
 	}
