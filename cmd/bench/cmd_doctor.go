@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"bench/containers"
 	"bench/datasets/fetch"
 	"bench/runner/process"
 
@@ -114,7 +115,7 @@ func (k *kit) checkEngine(ctx context.Context) (out []finding, ready bool) {
 	}
 	info := e.Info()
 	out = append(out, finding{Part: "docker", OK: true, Detail: fmt.Sprintf("engine %s on %s, %d CPUs, %.0f GB", info.Version, info.Name, info.CPUs, float64(info.MemoryBytes)/1e9)})
-	tag := trainerImage()
+	tag := containers.TrainerImage()
 	image, err := e.Image(ctx, tag)
 	if err != nil {
 		return append(out, finding{Part: "trainer's image", Detail: tag + " is not there", Remedy: "bench image build"}), false

@@ -32,7 +32,7 @@ so an image always fits the bench that looks for it.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.imageBuild(c.Context(), o) },
 	}
 	f := build.Flags()
-	f.StringVar(&o.base, "base", "debian:trixie-slim", "base image, Debian-like or with Python 3 and its venv module")
+	f.StringVar(&o.base, "base", containers.DefaultBase, "base image: Debian-like, or with Python 3.11 or later and its venv module")
 	f.StringVar(&o.indexURL, "index-url", "", "package index to install from (default PyPI)")
 	f.StringVar(&o.caBundle, "ca-bundle", "", "file with the certificates to trust while installing, for sites with an authority of their own")
 	simple := func(use, short string, args cobra.PositionalArgs, run func(context.Context, *containers.Engine, []string) error) *cobra.Command {
@@ -49,7 +49,7 @@ so an image always fits the bench that looks for it.`,
 	c.AddCommand(build,
 		simple("push REPOSITORY", "Upload the image to a registry, tagged with the trainer's digest", cobra.ExactArgs(1), func(ctx context.Context, e *containers.Engine, args []string) error {
 			ref := args[0] + ":" + trainer.Digest()[:12]
-			if err := e.Tag(ctx, trainerImage(), ref); err != nil {
+			if err := e.Tag(ctx, containers.TrainerImage(), ref); err != nil {
 				return err
 			}
 			return a.done(e.Push(ctx, ref, a.stderr), "pushed "+ref)
@@ -59,14 +59,14 @@ so an image always fits the bench that looks for it.`,
 			if err := e.Pull(ctx, ref, a.stderr); err != nil {
 				return err
 			}
-			return a.done(e.Tag(ctx, ref, trainerImage()), trainerImage())
+			return a.done(e.Tag(ctx, ref, containers.TrainerImage()), containers.TrainerImage())
 		}),
 		simple("save FILE", "Write the image to a file, for machines without a registry", cobra.ExactArgs(1), func(ctx context.Context, e *containers.Engine, args []string) error {
 			out, err := os.Create(args[0])
 			if err != nil {
 				return &usageError{err: err}
 			}
-			err = e.Save(ctx, []string{trainerImage()}, out)
+			err = e.Save(ctx, []string{containers.TrainerImage()}, out)
 			if cerr := out.Close(); err == nil {
 				err = cerr
 			}
@@ -102,33 +102,14 @@ func (a *app) done(err error, what string) error {
 func (a *app) imageBuild(ctx context.Context, o imageOptions) error {
 	k := &kit{app: a, host: o.host}
 	defer k.close()
-	extra := map[string][]byte{}
-	if o.caBundle != "" {
-		b, err := os.ReadFile(o.caBundle)
-		if err != nil {
-			return usage("", "--ca-bundle: %w", err)
-		}
-		extra[trainer.CABundleFile] = b
-	}
 	e, err := k.engine(ctx)
 	if err != nil {
 		return err
 	}
-	args := map[string]string{"BASE": o.base}
-	if o.indexURL != "" {
-		args["INDEX_URL"] = o.indexURL
-	}
-	tar, err := trainer.BuildContext(extra)
+	image, err := e.BuildTrainer(ctx, containers.TrainerOptions{Base: o.base, IndexURL: o.indexURL, CABundle: o.caBundle, Progress: a.stderr})
 	if err != nil {
 		return err
 	}
-	image, err := e.Build(ctx, tar, containers.BuildOptions{
-		Tag: trainerImage(), Args: args, Network: "host", Progress: a.stderr,
-		Labels: map[string]string{"bench.trainer": trainer.Digest()},
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(a.stdout, "%s  %s  %.1f GB\n", trainerImage(), image.ID, float64(image.Bytes)/1e9)
+	fmt.Fprintf(a.stdout, "%s  %s  %.1f GB\n", containers.TrainerImage(), image.ID, float64(image.Bytes)/1e9)
 	return nil
 }

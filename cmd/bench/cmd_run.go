@@ -208,7 +208,7 @@ func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, models []*ru
 			fmt.Fprintf(a.stderr, "bench: error: … and %d more failed jobs\n", len(rep.Failures)-i)
 			break
 		}
-		fmt.Fprintf(a.stderr, "bench: error: %s on %s, seed %d: %s: %s\n", f.Spec.Model, f.Spec.Dataset, f.Spec.Seed, f.Outcome.Failure, f.Outcome.Message)
+		fmt.Fprintf(a.stderr, "bench: error: %s on %s, seed %d: %s: %s\n", f.Spec.Model, f.Spec.Dataset, f.Spec.Seed, f.Outcome.Failure, plain(f.Outcome.Message))
 		if i == 0 {
 			logTail(a.stderr, filepath.Join(store.Dir(f.Spec.ID()), "trainer.log"))
 		}

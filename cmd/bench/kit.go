@@ -13,6 +13,7 @@ import (
 	"bench/runner"
 	"bench/runner/baseline"
 	"bench/runner/docker"
+	"bench/runner/job"
 	"bench/runner/process"
 )
 
@@ -24,7 +25,6 @@ type kit struct {
 	image  string // --image
 	python string // --python
 	limits runner.Limits
-	slots  int // batches at a time on the CPU; GPUs have one each
 	log    func(format string, args ...any)
 
 	warned bool // that there is no sandbox
@@ -65,7 +65,7 @@ func (k *kit) executor(name string) (runner.Executor, error) {
 	case "baseline":
 		e = baseline.New(baseline.Options{})
 	case "process":
-		e, err = k.process(context.Background())
+		e = &lazyProcess{kit: k, known: process.New(process.Options{Limits: k.limits})}
 	case "docker":
 		e, err = k.docker(context.Background())
 	default:
@@ -79,6 +79,42 @@ func (k *kit) executor(name string) (runner.Executor, error) {
 	}
 	k.executors[name] = e
 	return e, nil
+}
+
+// lazyProcess makes what a trainer's process needs when the first one starts:
+// to watch over batches of an earlier run, or to stop them, takes neither a
+// trainer nor a Python.
+type lazyProcess struct {
+	kit   *kit
+	known runner.Executor // finds what runs
+
+	mu    sync.Mutex
+	ready runner.Executor // starts; nil: not made yet
+}
+
+func (l *lazyProcess) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	return l.known.Attach(ctx, b, d)
+}
+
+func (l *lazyProcess) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	e, err := l.make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return e.Start(ctx, b, d)
+}
+
+func (l *lazyProcess) make(ctx context.Context) (runner.Executor, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ready == nil {
+		e, err := l.kit.process(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.ready = e
+	}
+	return l.ready, nil
 }
 
 // process unpacks the trainer and makes its environment, unless --python names one.
@@ -132,13 +168,10 @@ func (k *kit) docker(ctx context.Context) (runner.Executor, error) {
 	}
 	image, hint := k.image, "docker pull "+k.image
 	if image == "" {
-		image, hint = trainerImage(), "bench image build"
+		image, hint = containers.TrainerImage(), "bench image build"
 	}
 	return docker.New(e, docker.Options{Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version()}), nil
 }
-
-// trainerImage is the name of the image that bench image build makes.
-func trainerImage() string { return "bench-trainer:" + trainer.Digest()[:12] }
 
 // gpus is the number of batches that can train at a time: one for each GPU
 // that containers can be given, else one on the CPU.
@@ -149,7 +182,7 @@ func (k *kit) gpus(ctx context.Context) (int, error) {
 	}
 	image := k.image
 	if image == "" {
-		image = trainerImage()
+		image = containers.TrainerImage()
 	}
 	found, err := e.GPUs(ctx, image)
 	if containers.IsKind(err, containers.ImageMissing) {

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -62,6 +64,13 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 		m.Trainer = trainer.Digest()
 		if image != "" {
 			m.Trainer = image
+		}
+		if executor == "process" && o.python != "" {
+			other, err := otherVersions(ctx, o.python)
+			if err != nil {
+				return nil, err
+			}
+			m.Trainer += other
 		}
 	}
 	return models, nil
@@ -243,4 +252,42 @@ func (k *kit) slotsFor(ctx context.Context, models []*runner.Model, o runOptions
 		return 1, nil
 	}
 	return k.gpus(ctx)
+}
+
+// otherVersions names the packages of a user's own Python that decide results
+// and differ from those that are locked with the trainer: with them it is
+// another trainer. "": none differs. The error is a *runner.PreconditionError.
+func otherVersions(ctx context.Context, python string) (string, error) {
+	const program = `import importlib.metadata as m, json, sys
+def version(name):
+    try: return m.version(name)
+    except m.PackageNotFoundError: return ""
+print(json.dumps({name: version(name) for name in sys.argv[1:]}))`
+	names := []string{"torch", "transformers", "tokenizers", "safetensors", "numpy"}
+	out, err := exec.CommandContext(ctx, python, append([]string{"-c", program}, names...)...).Output()
+	var have map[string]string
+	if err == nil {
+		err = json.Unmarshal(out, &have)
+	}
+	if err != nil {
+		return "", &runner.PreconditionError{What: fmt.Sprintf("--python %s cannot be asked for its packages", python), Hint: "name a Python that has torch and transformers", Err: err}
+	}
+	locked := map[string]string{}
+	for line := range strings.Lines(string(trainer.Requirements())) {
+		if name, version, ok := strings.Cut(strings.TrimSpace(line), "=="); ok {
+			version, _, _ = strings.Cut(version, " ")
+			locked[strings.ToLower(name)] = version
+		}
+	}
+	var other []string
+	for _, name := range names {
+		version, _, _ := strings.Cut(have[name], "+") // a build of torch is named 2.2.2+cu121
+		if version != locked[name] {
+			other = append(other, name+" "+have[name])
+		}
+	}
+	if len(other) == 0 {
+		return "", nil
+	}
+	return " with " + strings.Join(other, ", "), nil
 }

@@ -115,7 +115,7 @@ func (s *screen) event(e runner.Event) {
 		s.order = slices.DeleteFunc(s.order, func(id job.ID) bool { return id == e.Batch })
 	case "warning":
 		if s.json == nil {
-			s.say("warning: %s%s", place(e), e.Message)
+			s.say("warning: %s%s", place(e), plain(e.Message))
 		}
 	}
 	s.draw()
@@ -138,7 +138,7 @@ func place(e runner.Event) string {
 // jobLine is the line of a finished job.
 func (s *screen) jobLine(e runner.Event) {
 	if e.State != job.OK {
-		s.term.Print("failed  %s  %s  seed %d  %s: %s", e.Model, e.Dataset, e.Seed, e.Failure, e.Message)
+		s.term.Print("failed  %s  %s  seed %d  %s: %s", e.Model, e.Dataset, e.Seed, e.Failure, plain(e.Message))
 		return
 	}
 	score := ""

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // parseBytes reads a size such as 800m or 16g (powers of 1024, as docker has
@@ -39,6 +40,17 @@ func logTail(w io.Writer, path string) {
 	all := bytes.Split(bytes.TrimRight(b, "\n"), []byte("\n"))
 	fmt.Fprintf(w, "bench: last lines of %s:\n", path)
 	for _, l := range all[max(0, len(all)-lines):] {
-		fmt.Fprintf(w, "    %s\n", l)
+		fmt.Fprintf(w, "    %s\n", plain(string(l)))
 	}
+}
+
+// plain blots out control characters in what a trainer wrote: it may be running
+// a stranger's code, and must not steer the terminal.
+func plain(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\t' {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, s)
 }
