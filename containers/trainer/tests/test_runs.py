@@ -35,7 +35,8 @@ def test_fresh_tiny_on_all_heads_and_again_alone(tmp_path):
         run_trainer(make_batch(tmp_path / task, [task], [("x", task, 2)]), tmp_path / task / "out")
         alone = (tmp_path / task / "out/x/predictions.jsonl").read_bytes()
         assert alone == (tmp_path / f"a/out/{task}-2/predictions.jsonl").read_bytes()
-        assert alone != (tmp_path / f"a/out/{task}-1/predictions.jsonl").read_bytes()
+        if task == "sentiment":  # labels alone may agree, logits do not
+            assert alone != (tmp_path / f"a/out/{task}-1/predictions.jsonl").read_bytes()
     # What is done is not done again; what failed for its surroundings is.
     first = (tmp_path / "a/out/ner-1/outcome.json").stat().st_mtime_ns
     failed = outcome(tmp_path / "a/out", "ner-2") | {"state": "failed", "failure": "infra"}

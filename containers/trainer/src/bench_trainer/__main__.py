@@ -39,6 +39,7 @@ def run(args, events):
         # Imported here, after the environment is set and only when there is work: these imports take seconds.
         from . import model, session
 
+        model.stay_eager()
         model.quiet()
         device = runtime.open_device(batch.device, threads)
         work = session.Session(batch, args.out, events, device, threads)

@@ -1,7 +1,10 @@
 """From a snapshot to a model with a head, and its tokenizer: loading and the fix-ups that odd models need."""
 
+import importlib.util
 import json
 import os
+import sys
+import types
 import warnings
 
 from . import weights
@@ -51,6 +54,37 @@ def read_json(path, missing_ok=False):
     return value
 
 
+class _Asleep(types.ModuleType):
+    """A package that has not been run yet; the first question that it cannot answer wakes it."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        self.__class__ = types.ModuleType
+        self.__spec__.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def stay_eager():
+    """Leave torch's compiler asleep: nothing is compiled here, and importing it costs seconds and 50 to 150 MB.
+
+    transformers asks it whether it is at work (it is not) and marks functions as not to be compiled (they will not be).
+    Anything else, code of a model's repository that does compile, say, gets the real one."""
+    import torch
+
+    def mark(fn=None, *_, **__):
+        return fn if callable(fn) else lambda f: f
+
+    name = "torch._dynamo"
+    if name in sys.modules:
+        return
+    module = importlib.util.module_from_spec(importlib.util.find_spec(name))
+    module.__class__ = _Asleep
+    module.is_compiling = lambda: False
+    module.disable = module.allow_in_graph = module.assume_constant_result = mark
+    sys.modules[name] = torch._dynamo = module
+
+
 def quiet():
     """Silence the libraries' advice; errors stay."""
     import transformers
@@ -94,6 +128,8 @@ def head_config(spec, head, labels, dropout):
         config.pooler_hidden_size = config.hidden_size
     # A single sentence has one label, whatever the snapshot's own head was trained for.
     config.problem_type = None
+    if hasattr(config, "reference_compile"):
+        config.reference_compile = False  # ModernBERT would compile itself
     set_dropout(config, dropout)
     return config
 
@@ -124,19 +160,31 @@ def set_module_dropout(model, dropout):
             m.drop_prob = dropout
 
 
-def build(spec, config, head, state):
+def class_name(spec, config, head):
+    """Name of the class that build will use. Raises Unsupported when the model has no such head."""
+    import transformers
+    from transformers.models.auto.auto_factory import _get_model_class
+
+    auto = getattr(transformers, AUTO[head])
+    if type(config) in auto._model_mapping:
+        return _get_model_class(config, auto._model_mapping).__name__
+    remote = (getattr(config, "auto_map", None) or {}).get(AUTO[head])
+    if not remote:
+        raise Unsupported(f"model {spec.id} ({config.model_type}) has no head for {head}")
+    return remote.rsplit(".", 1)[-1]
+
+
+def build(spec, config, head, state, attention=None):
     """(model with its head, names of its weights that the snapshot does not have).
 
-    state: tensors by name, or None for random weights throughout (fresh models)."""
+    state: tensors by name, or None for random weights throughout (fresh models). attention: which of transformers'
+    implementations, None for its own choice."""
     import torch
     import transformers
-
     from transformers.models.auto.auto_factory import _get_model_class
 
     auto = getattr(transformers, AUTO[head])
     own = type(config) in auto._model_mapping
-    if not own and AUTO[head] not in (getattr(config, "auto_map", None) or {}):
-        raise Unsupported(f"model {spec.id} ({config.model_type}) has no head for {head}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -148,6 +196,8 @@ def build(spec, config, head, state):
                     "config": config, "ignore_mismatched_sizes": ignore_mismatched_sizes, "local_files_only": True,
                     "torch_dtype": torch.float32, "output_loading_info": True,
                 }
+                if attention:
+                    options["attn_implementation"] = attention
                 if not own:  # code from the repository, which was allowed
                     return auto.from_pretrained(spec.path, trust_remote_code=True, **options)
                 # A shallow copy of the state: transformers 4 takes entries out of it.
@@ -293,6 +343,10 @@ def align(model, tokenizer):
             options = {"mean_resizing": False} if "mean_resizing" in inspect.signature(model.resize_token_embeddings).parameters else {}
             model.resize_token_embeddings(wanted, **options)
     pad_like_reference(model.config, tokenizer)
+
+
+def pads_left(tokenizer):
+    return tokenizer.pad_token is None or tokenizer.padding_side == "left"
 
 
 def pad_like_reference(config, tokenizer):

@@ -13,6 +13,7 @@ from .loss import batch_loss, logits_of, row_losses
 from .memory import guarded
 from .optimizer import FlatAdamW
 
+PADDED_TOGETHER = 1000  # rows that the reference system tokenises in one go
 PROGRESS_SECONDS = 5.0  # at most so long between two step events
 
 
@@ -70,8 +71,19 @@ class Runner:
         # padding_free: the outputs do not depend on how far a row is padded, so rows may be regrouped by length.
         self.by_length = padding_free and not encoded.fixed_length
         self.train_lengths = encoded.train.lengths()
+        self.train_padding = self._reference_padding(encoded.train)
         self.splitter = Splitter(self.train_lengths, micro_batch, overhead_tokens, self.by_length)
         self.loss_scale = LossScale() if precision == "fp16" else None
+
+    def _reference_padding(self, split):
+        """Per row the length that the reference system pads to at least, for models whose outputs depend on it.
+
+        Words (token classification) are padded in pieces of 1,000 rows when they are tokenised; other rows only when they
+        are put into a batch."""
+        lengths = split.lengths()
+        if self.head != "token-classification":
+            return lengths
+        return np.concatenate([np.full(len(part), part.max()) for part in np.split(lengths, range(PADDED_TOGETHER, len(lengths), PADDED_TOGETHER))])
 
     def forward(self, inputs):
         if self.precision == "fp32":
@@ -98,8 +110,7 @@ class Runner:
     def accumulate(self, indices):
         """Gradients of the mean loss over an effective batch; the loss as a tensor on the device."""
         total = self._count(indices)
-        # When padding matters, rows are padded as far as in the undivided batch.
-        length = 0 if self.by_length else int(self.train_lengths[indices].max())
+        length = 0 if self.by_length else int(self.train_padding[indices].max())
         losses = []
         for part in self.splitter.split(indices):
             longest = int(np.argmax(self.train_lengths[part]))
@@ -111,16 +122,18 @@ class Runner:
         n = len(split)
         if not self.by_length:
             # Cut from batches of the effective size, each padded to the longest of those.
-            lengths = split.lengths()
+            lengths = self._reference_padding(split)
             for whole in chunks(list(range(n)), self.hp.batch_size):
                 for part in chunks(whole, self.micro_batch):
                     yield part, int(lengths[whole].max())
             return
         lengths = split.lengths()
         order = np.argsort(-lengths, kind="stable").tolist()
+        # Without gradients more rows fit than in training; but not where memory has run out already.
+        rows = 4 * self.micro_batch if self.micro_batch == self.hp.batch_size else self.micro_batch
         at = 0
         while at < n:
-            room = max(1, min(4 * self.micro_batch, self.micro_batch * 128 // int(lengths[order[at]])))
+            room = max(1, min(rows, self.micro_batch * 128 // int(lengths[order[at]])))
             yield order[at : at + room], 0
             at += room
 
