@@ -11,12 +11,18 @@ import (
 	"strings"
 	"testing"
 
+	"bench/runner/process"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Every script runs the real program, as a process of its own.
+// Every script runs the real program, as a process of its own. The test program
+// is also the supervisor that bench starts itself as, and a trainer.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"bench": main})
+	if len(os.Args) == 2 && os.Args[1] == process.SuperviseArg {
+		main()
+	}
+	testscript.Main(m, map[string]func(){"bench": main, "standin-trainer": standIn})
 }
 
 // required says whether the part must be there (BENCH_TEST_REQUIRE, a comma
