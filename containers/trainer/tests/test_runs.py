@@ -239,3 +239,47 @@ def test_a_full_disk_means_try_again(tmp_path):
         os.symlink("/dev/full", tmp_path / "out/sentiment/predictions.jsonl.tmp")
         run_trainer(batch, tmp_path / "out", code=75)
         assert not (tmp_path / "out/sentiment/outcome.json").exists()
+
+
+def flax_bytes(value):
+    """msgpack as Flax writes it, of nested dicts of float32 arrays; written from the format's definition."""
+    import struct
+
+    if isinstance(value, dict):
+        return struct.pack(">BH", 0xDE, len(value)) + b"".join(flax_bytes(k) + flax_bytes(v) for k, v in value.items())
+    if isinstance(value, str):
+        return struct.pack(">BB", 0xD9, len(value.encode())) + value.encode()
+    shape = bytes([0x90 | value.ndim]) + b"".join(struct.pack(">BI", 0xCE, n) for n in value.shape)
+    data = value.tobytes()
+    payload = bytes([0x93]) + shape + flax_bytes(str(value.dtype)) + struct.pack(">BI", 0xC6, len(data)) + data
+    return struct.pack(">BIb", 0xC9, len(payload), 1) + payload
+
+
+def test_flax_weights_train_like_the_same_in_torch(tmp_path):
+    model = save_bert(tmp_path / "model")
+    tree = {}
+    for name, tensor in model.state_dict().items():
+        *parents, last = name.split(".")
+        value = tensor.numpy()
+        if last == "weight" and "LayerNorm" in name:
+            last = "scale"
+        elif last == "weight" and "embeddings" in name:
+            last = "embedding"
+        elif last == "weight":
+            last, value = "kernel", value.T.copy()
+        elif last != "bias":
+            continue
+        node = tree
+        for p in parents:
+            node = node.setdefault(p, {})
+        node[last] = value
+    for name in ("torch", "flax"):
+        if name == "flax":
+            (tmp_path / "model/model.safetensors").unlink()
+            (tmp_path / "model/flax_model.msgpack").write_bytes(flax_bytes(tree))
+        batch = make_batch(tmp_path, ["sentiment"], model={"fresh": "", "path": "model"}, hyperparameters={"max_steps": 5})
+        run_trainer(batch, tmp_path / name)
+    assert (tmp_path / "torch/sentiment/predictions.jsonl").read_bytes() == (tmp_path / "flax/sentiment/predictions.jsonl").read_bytes()
+    whole = (tmp_path / "model/flax_model.msgpack").read_bytes()
+    (tmp_path / "model/flax_model.msgpack").write_bytes(whole[:-100])
+    assert failure(tmp_path)[0] == "input"
