@@ -75,13 +75,13 @@ var (
 // into one window of a model with 256 positions (192 of them per window).
 const longContext = 36
 
-// qaRow draws a context about three to five people, each with a fact, and a
+// qaRow draws a context about three or four people, each with a fact, and a
 // question about one of these facts. In half of the rows somebody else has a
 // fact of the same kind, so that the kind of the answer does not give it away;
 // and many facts are told of a pronoun, so that the name stands one
 // sentence earlier. Every answer is in the context once, so it has one place.
 func qaRow(d *draw, n int) (datasets.Row, []string) {
-	who := distinct(d, 3+d.n(3), func(d *draw) person { return pick(d, people) })
+	who := distinct(d, 3+d.n(2), func(d *draw) person { return pick(d, people) })
 	kinds := []int{0, 1, 2, 3, 4}
 	shuffle(d, kinds)
 	kinds = kinds[:len(who)]
@@ -109,7 +109,7 @@ func qaRow(d *draw, n int) (datasets.Row, []string) {
 	}
 	fillers := d.n(2)
 	// Long contexts are rare in training, where each widens a whole batch.
-	if n%64 == 63 || d.test && n%16 == 15 {
+	if n%512 == 511 || d.test && n%32 == 31 {
 		fillers = longContext
 	}
 	for range fillers {

@@ -54,7 +54,7 @@ func lookup(name string) (spec, bool) {
 	case "sample-ner":
 		return spec{datasets.NER, 1, nerRow, "names in the test split are partly unseen in training; ambiguous names are told apart by the rest of the sentence"}, true
 	case "sample-sentiment":
-		return spec{datasets.Sentiment, 2, sentimentRow, "polarity by adjective, negation near and far, concession, contrast and hearsay"}, true
+		return spec{datasets.Sentiment, 2, sentimentRow, "polarity by adjective, negation near and far, concession and contrast"}, true
 	case "sample-acceptability":
 		return spec{datasets.Acceptability, 3, acceptabilityRow, "corrupted by deleting a word or swapping two neighbours, under the paper's rules for ScaLA on the grammar's UPOS; what the grammar itself could say is no corruption"}, true
 	case "sample-qa":

@@ -29,15 +29,16 @@ var judged = []noun{
 // polarity is −1, 0 or 1.
 var polarAdjectives = map[int][]adjective{
 	1: {{"god", "godt"}, {"smuk", "smukt"}, {"hyggelig", "hyggeligt"}, {"spændende", "spændende"}, {"fremragende", "fremragende"},
-		{"morsom", "morsomt"}, {"dejlig", "dejligt"}, {"vellykket", "vellykket"}},
+		{"morsom", "morsomt"}},
 	-1: {{"dårlig", "dårligt"}, {"kedelig", "kedeligt"}, {"grim", "grimt"}, {"skuffende", "skuffende"}, {"elendig", "elendigt"},
-		{"rodet", "rodet"}, {"ubehagelig", "ubehageligt"}, {"trist", "trist"}},
+		{"rodet", "rodet"}},
 	0: {{"ny", "nyt"}, {"lang", "langt"}, {"kort", "kort"}, {"stor", "stort"}, {"gammel", "gammelt"}, {"dansk", "dansk"}},
 }
 
 var (
 	intensifiers = []string{"meget", "virkelig", "ret", "utrolig"}
 	negations    = []string{"ikke", "slet ikke", "bestemt ikke"}
+	feelings     = map[int]string{1: "heldigvis", -1: "desværre"}
 	judges       = []string{"min søster", "min bror", "naboen", "avisen", "læreren", "en ven"}
 	settings     = []string{
 		"vi kom klokken otte", "det regnede hele dagen", "min bror var med", "vi gik hjem til fods", "der var mange mennesker",
@@ -92,12 +93,15 @@ func judgement(d *draw, want int) string {
 	}
 	// Who is content rarely says so by negation: "not bad" is rarer than "not
 	// good". A model can learn the one after the other.
-	plain, near, far := 36, 20, 14
+	plain, near, far := 60, 18, 8
 	if want > 0 {
-		plain, near, far = 54, 10, 6
+		plain, near, far = 74, 9, 3
 	}
-	switch d.weighted(plain, near, far, 7, 7, 4, 12) {
-	case 0: // plain
+	switch d.weighted(plain, near, far, 6, 6, 2) {
+	case 0: // plain; now and then an adverb says it as well
+		if d.chance(30) {
+			return feelings[want] + " var " + a.form + " " + describe(d, a, want)
+		}
 		return a.form + " var " + describe(d, a, want)
 	case 1: // negation beside the adjective
 		return a.form + " var " + pick(d, negations) + " " + describe(d, a, -want)
@@ -107,22 +111,16 @@ func judgement(d *draw, want int) string {
 		return "selv om " + b.form + " var " + describe(d, b, -want*d.n(2)) + ", var " + a.form + " " + describe(d, a, want)
 	case 4: // the main clause decides, and comes first
 		return a.form + " var " + describe(d, a, want) + ", selv om " + b.form + " var " + describe(d, b, -want*d.n(2))
-	case 5: // the last word counts
-		return b.form + " var " + describe(d, b, -want*d.n(2)) + ", men " + a.form + " var " + describe(d, a, want)
 	}
-	// hearsay, and what became of it
-	polarity, ending := want, ", og det passede"
-	if d.chance(50) {
-		polarity, ending = -want, ", men det passede ikke"
-	}
-	return pick(d, judges) + " sagde, at " + a.form + " var " + describe(d, a, polarity) + ending
+	// the last word counts
+	return b.form + " var " + describe(d, b, -want*d.n(2)) + ", men " + a.form + " var " + describe(d, a, want)
 }
 
 func farNegation(d *draw) string {
 	if d.chance(50) {
 		return "jeg synes ikke"
 	}
-	return "ingen af os mente"
+	return "vi mente ikke"
 }
 
 func neutralJudgement(d *draw, a noun) string {

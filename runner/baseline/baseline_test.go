@@ -3,6 +3,8 @@ package baseline
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -214,8 +216,25 @@ func score(t testing.TB, d job.Dir, j job.Job) float64 {
 	return v.X
 }
 
-// Scores on the sample suite with two seeds were, in per cent (first metric):
-// majority 0, 0, 0, 22; ngram 80, 70, 77, 94; tagger 79; window 95. The bounds
+// goldenPredictions holds the beginnings of SHA-256 sums of predictions.jsonl
+// for seed 4242 on amd64 (elsewhere products and sums may be fused, and so be
+// rounded otherwise). When one changes because the algorithm did, raise the
+// algorithm's version; when the sample data did, put in what the test says.
+var goldenPredictions = map[string]string{
+	"majority/sample-ner":           "5444db3e006d",
+	"majority/sample-sentiment":     "33b79bb2988d",
+	"majority/sample-acceptability": "38591cffaa32",
+	"majority/sample-qa":            "009d3fc7cd45",
+	"ngram/sample-ner":              "025d8b62d414",
+	"ngram/sample-sentiment":        "aa00deb2e857",
+	"ngram/sample-acceptability":    "fa65301a2e44",
+	"ngram/sample-qa":               "3758ef14b6ed",
+	"tagger/sample-ner":             "74d8ec105cb9",
+	"window/sample-qa":              "06f805b2f36f",
+}
+
+// Scores on the sample suite, seed 4242, were in per cent (first metric):
+// majority 0, 0, 0, 26; ngram 80, 81, 74, 95; tagger 79; window 95. The bounds
 // leave room for other machines' rounding, and say what the suite is for: it
 // tells models apart.
 func TestLearns(t *testing.T) {
@@ -224,9 +243,9 @@ func TestLearns(t *testing.T) {
 		lo, hi     float64
 	}{
 		{"majority", "sample-ner", 0, 0}, {"majority", "sample-sentiment", 0, 0}, {"majority", "sample-acceptability", 0, 0},
-		{"majority", "sample-qa", 0.1, 0.3},
-		{"ngram", "sample-ner", 0.72, 0.88}, {"ngram", "sample-sentiment", 0.6, 0.8}, {"ngram", "sample-acceptability", 0.65, 0.9},
-		{"ngram", "sample-qa", 0.8, 0.98},
+		{"majority", "sample-qa", 0.15, 0.35},
+		{"ngram", "sample-ner", 0.72, 0.88}, {"ngram", "sample-sentiment", 0.72, 0.88}, {"ngram", "sample-acceptability", 0.65, 0.9},
+		{"ngram", "sample-qa", 0.85, 0.98},
 		{"tagger", "sample-ner", 0.72, 0.88}, {"window", "sample-qa", 0.85, 0.99},
 	} {
 		t.Run(c.model+"/"+c.set, func(t *testing.T) {
@@ -248,6 +267,11 @@ func TestLearns(t *testing.T) {
 				if got < c.lo || got > c.hi {
 					t.Errorf("seed %d: score is %.4f, want %.2f … %.2f", j.Seed, got, c.lo, c.hi)
 				}
+			}
+			sum := sha256.Sum256(predictions(t, d, b.Jobs[0].ID))
+			name := c.model + "/" + c.set
+			if got := hex.EncodeToString(sum[:6]); runtime.GOARCH == "amd64" && got != goldenPredictions[name] {
+				t.Errorf("predictions are not what they were:\n\t%q: %q,", name, got)
 			}
 			same := bytes.Equal(predictions(t, d, b.Jobs[0].ID), predictions(t, d, b.Jobs[1].ID))
 			if same != (c.model == "majority") {

@@ -51,6 +51,15 @@ func (b *builder) vector() vector {
 	return v
 }
 
+// other returns the same features under other names, for another role.
+func (v vector) other() vector {
+	index := make([]uint32, len(v.index))
+	for i, f := range v.index {
+		index[i] = f ^ 0x2AAAA
+	}
+	return vector{index, v.scale}
+}
+
 // hash is a running FNV-1a hash of a feature's name.
 type hash uint64
 
@@ -112,8 +121,9 @@ func split(text string) []word {
 		default:
 			flush(i)
 			if !unicode.IsSpace(r) {
+				_, size := utf8.DecodeRuneInString(text[i:])
 				start = i
-				flush(i + utf8.RuneLen(max(r, 0)))
+				flush(i + size)
 			}
 		}
 	}

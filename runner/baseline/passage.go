@@ -86,6 +86,15 @@ func endsSentence(text string, words []word, i int) bool {
 	return false
 }
 
+// readAll reads rows.
+func (x idf) readAll(rows []datasets.Row) []*passage {
+	out := make([]*passage, len(rows))
+	for i, row := range rows {
+		out[i] = x.read(row)
+	}
+	return out
+}
+
 // neighbour is the share of a sentence's weight that the sentences beside it get:
 // what "she" is, the sentence before says.
 const neighbour = 0.3
@@ -223,22 +232,22 @@ func small(n int) int {
 
 // place adds the features of word i as the border of an answer: what stands
 // there and beside it, with the question's beginning.
-func (p *passage) place(b *builder, side int, i int) {
+func (p *passage) place(b *builder, i int) {
 	w, h := p.words[i], shape(p.words[i].text)
 	for n, key := range p.key {
-		k := key.number(side).number(n)
+		k := key.number(n)
 		b.add(k.text("w").text(w.lower))
 		b.add(k.text("h").text(h))
 		b.add(k.text("s").text(suffix(w.lower, 3)))
 		b.add(k.text("-1").text(p.at(i - 1)))
 		b.add(k.text("+1").text(p.at(i + 1)))
 	}
-	k := kind('k').number(side)
+	k := kind('k')
 	b.add(k.text("-2").text(p.at(i - 2)).text(p.at(i - 1)))
 	b.add(k.text("+2").text(p.at(i + 1)).text(p.at(i + 2)))
 	b.add(k.text("h").text(h))
 	before, after := p.nearest(i)
-	for _, k := range []hash{k, p.key[1].number(side)} {
+	for _, k := range []hash{k, p.key[1]} {
 		b.add(k.text("b").number(small(before)))
 		b.add(k.text("a").number(small(after)))
 		b.add(k.text("ba").number(small(before)).number(small(after)))

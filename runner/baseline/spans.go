@@ -28,84 +28,117 @@ func longest(rows []*passage) int {
 
 // Training of the QA baselines; chosen on the validation rows of the sample
 // suite and of Norwegian questions.
-var spanSchedule = schedule{rate: 1, epochs: 8, patience: 2}
+var spanSchedule = schedule{rate: 0.3, epochs: 10, patience: 2}
 
 // choice is a list of candidates. For each of the model's classes one of them is
 // right: gold[k] for class k.
+//
+// The score of a candidate is the sum of the scores of its parts, which many
+// candidates share. Parts below 0 are left out. With no list of candidates,
+// every part is one.
 type choice struct {
-	candidates []vector
+	parts      []vector
+	candidates [][3]int
 	gold       []int
 }
 
-// scoreAll returns the scores of all candidates, one list for each class.
-func (m *linear) scoreAll(candidates []vector, out [][]float64) [][]float64 {
-	for len(out) < m.classes {
-		out = append(out, nil)
+// judge is working space for choices.
+type judge struct {
+	part, candidate [][]float64 // by class
+	one             []float64
+}
+
+// scores returns the scores of all candidates, one list for each class. They
+// are good until the next call.
+func (j *judge) scores(m *linear, c choice) [][]float64 {
+	if j.one == nil {
+		j.one = make([]float64, m.classes)
+		j.part, j.candidate = make([][]float64, m.classes), make([][]float64, m.classes)
 	}
-	one := make([]float64, m.classes)
-	for k := range out {
-		out[k] = out[k][:0]
+	for k := range j.part {
+		j.part[k], j.candidate[k] = j.part[k][:0], j.candidate[k][:0]
 	}
-	for _, x := range candidates {
-		m.scores(x, one)
-		for k, s := range one {
-			out[k] = append(out[k], s)
+	for _, x := range c.parts {
+		m.scores(x, j.one)
+		for k, s := range j.one {
+			j.part[k] = append(j.part[k], s)
 		}
 	}
-	return out
+	if c.candidates == nil {
+		return j.part
+	}
+	for k, part := range j.part {
+		for _, parts := range c.candidates {
+			sum := 0.0
+			for _, i := range parts {
+				if i >= 0 {
+					sum += part[i]
+				}
+			}
+			j.candidate[k] = append(j.candidate[k], sum)
+		}
+	}
+	return j.candidate
+}
+
+// learn takes one step on a choice.
+func (j *judge) learn(m *linear, c choice, rate float32) {
+	scores := j.scores(m, c)
+	for k, gold := range c.gold {
+		softmax(scores[k], gold)
+		scores[k][gold]--
+		if c.candidates == nil {
+			continue
+		}
+		part := j.part[k]
+		clear(part)
+		for n, parts := range c.candidates {
+			for _, i := range parts {
+				if i >= 0 {
+					part[i] += scores[k][n]
+				}
+			}
+		}
+	}
+	for i, x := range c.parts {
+		for k := range j.one {
+			j.one[k] = j.part[k][i]
+		}
+		m.update(x, j.one, rate)
+	}
 }
 
 // trainChoices fits a model that chooses candidates: the probabilities of a
 // class are the softmax of its scores over the candidates. One choice is one
 // step; the weights of the epoch with the lowest validation loss are kept.
-// choose returns the choice of a row, and whether it has one. It is called anew
-// in each epoch, because all candidates of all rows may not fit into memory.
-func trainChoices(ctx context.Context, p *problem, classes int, rows, val []*passage, s schedule, choose func(*passage) (choice, bool)) (*linear, error) {
+func trainChoices(ctx context.Context, p *problem, classes int, train, val []choice, s schedule) (*linear, error) {
 	m := newLinear(classes)
 	random := p.random(1)
 	kept := keeper{patience: s.patience}
 	step := 0
-	var probabilities [][]float64
-	gradient := make([]float64, classes)
+	var j judge
 	for range s.epochs {
-		for _, i := range random.Perm(len(rows)) {
+		for _, i := range random.Perm(len(train)) {
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
+			j.learn(m, train[i], s.rate)
 			step++
-			c, ok := choose(rows[i])
-			if !ok {
-				continue
-			}
-			probabilities = m.scoreAll(c.candidates, probabilities)
-			for k, gold := range c.gold {
-				softmax(probabilities[k], gold)
-				probabilities[k][gold]--
-			}
-			for j, x := range c.candidates {
-				for k := range gradient {
-					gradient[k] = probabilities[k][j]
-				}
-				m.update(x, gradient, s.rate)
-			}
 		}
-		loss, n := 0.0, 0
-		for _, v := range val {
-			if ctx.Err() != nil {
-				return nil, context.Cause(ctx)
-			}
-			if c, ok := choose(v); ok {
-				probabilities = m.scoreAll(c.candidates, probabilities)
-				for k, gold := range c.gold {
-					loss += softmax(probabilities[k], gold)
-				}
-				n += classes
-			}
-		}
-		if n == 0 {
+		if len(val) == 0 {
 			continue
 		}
-		loss /= float64(n)
+		loss := 0.0
+		for _, c := range val {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			scores := j.scores(m, c)
+			for k, gold := range c.gold {
+				loss += softmax(scores[k], gold)
+			}
+		}
+		loss /= float64(len(val) * classes)
 		if err := p.validated(step, loss); err != nil {
 			return nil, err
 		}
@@ -119,14 +152,16 @@ func trainChoices(ctx context.Context, p *problem, classes int, rows, val []*pas
 	return m, nil
 }
 
-// readAll cuts rows into passages.
-func readAll(ctx context.Context, x idf, rows []datasets.Row) ([]*passage, error) {
-	out := make([]*passage, len(rows))
-	for i, row := range rows {
-		if i%checkEvery == 0 && ctx.Err() != nil {
+// choices computes the choices of passages: those for which choose has one.
+func choices(ctx context.Context, passages []*passage, choose func(*passage) (choice, bool)) ([]choice, error) {
+	var out []choice
+	for _, v := range passages {
+		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		out[i] = x.read(row)
+		if c, ok := choose(v); ok {
+			out = append(out, c)
+		}
 	}
 	return out, nil
 }
@@ -143,49 +178,47 @@ func hasNone(rows []datasets.Row) bool {
 // over the words around and the question's beginning; where training has
 // questions without an answer, "none" is one more place to choose.
 func ngramSpans(ctx context.Context, p *problem) (*result, error) {
-	x := newIDF(p.train)
-	train, err := readAll(ctx, x, p.train)
-	if err != nil {
-		return nil, err
-	}
-	val, err := readAll(ctx, x, p.val)
-	if err != nil {
-		return nil, err
-	}
-	none, limit := hasNone(p.train), longest(train)
-	b := newBuilder()
-	p.endPhase("tokenize")
-	m, err := trainChoices(ctx, p, 2, train, val, spanSchedule, func(v *passage) (choice, bool) {
+	x, b, none := newIDF(p.train), newBuilder(), hasNone(p.train)
+	passages := x.readAll(p.train)
+	limit := longest(passages)
+	choose := func(v *passage) (choice, bool) {
 		first, last, ok := v.goldSpan()
 		if !ok {
 			first, last = len(v.words), len(v.words)
 		}
-		if !ok && !none {
-			return choice{}, false
-		}
-		return choice{v.places(b, none), []int{first, last}}, true
-	})
+		return choice{parts: v.places(b, none), gold: []int{first, last}}, ok || none
+	}
+	train, err := choices(ctx, passages, choose)
+	if err != nil {
+		return nil, err
+	}
+	val, err := choices(ctx, x.readAll(p.val), choose)
+	if err != nil {
+		return nil, err
+	}
+	p.endPhase("tokenize")
+	m, err := trainChoices(ctx, p, 2, train, val, spanSchedule)
 	if err != nil {
 		return nil, err
 	}
 	p.endPhase("train")
 	r := &result{}
-	var scores [][]float64
+	var j judge
 	for _, row := range p.test {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		v := x.read(row)
-		scores = m.scoreAll(v.places(b, none), scores)
+		scores := j.scores(m, choice{parts: v.places(b, none)})
 		answer := spanPrediction{ID: row.ID}
 		begun := none
 		if none {
 			answer.Score = scores[0][len(v.words)] + scores[1][len(v.words)]
 		}
 		for i := range v.words {
-			for j := i; j < len(v.words) && j < i+limit && v.sentence[j] == v.sentence[i]; j++ {
-				if total := scores[0][i] + scores[1][j]; !begun || total > answer.Score {
-					answer.Text, answer.Score, begun = v.text(i, j), total, true
+			for last := i; last < len(v.words) && last < i+limit && v.sentence[last] == v.sentence[i]; last++ {
+				if total := scores[0][i] + scores[1][last]; !begun || total > answer.Score {
+					answer.Text, answer.Score, begun = v.text(i, last), total, true
 				}
 			}
 		}
@@ -199,7 +232,7 @@ func ngramSpans(ctx context.Context, p *problem) (*result, error) {
 func (p *passage) places(b *builder, none bool) []vector {
 	out := make([]vector, 0, len(p.words)+1)
 	for i := range p.words {
-		p.place(b, 0, i)
+		p.place(b, i)
 		k := kind('o')
 		b.add(k.text("rank").number(small(p.rank(p.sentence[i]))))
 		b.add(k.text("asked").number(boolean(p.inQuestion(i))))

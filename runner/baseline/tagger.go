@@ -222,7 +222,12 @@ func trainTagger(ctx context.Context, p *problem, train, val []tagged) (*percept
 			m.time++
 		}
 		step := (epoch + 1) * len(train)
+		p.outcome.Steps = step
 		mean := m.averaged()
+		if len(val) == 0 {
+			best, p.outcome.BestStep = mean, step
+			continue
+		}
 		loss := mean.wrong(val, &v)
 		if err := p.validated(step, loss); err != nil {
 			return nil, err

@@ -16,19 +16,10 @@ func window(ctx context.Context, p *problem) (*result, error) {
 	if p.head != headSpans {
 		return nil, p.unsupported("window", headSpans)
 	}
-	x := newIDF(p.train)
-	train, err := readAll(ctx, x, p.train)
-	if err != nil {
-		return nil, err
-	}
-	val, err := readAll(ctx, x, p.val)
-	if err != nil {
-		return nil, err
-	}
-	none, limit := hasNone(p.train), longest(train)
-	b := newBuilder()
-	p.endPhase("tokenize")
-	m, err := trainChoices(ctx, p, 1, train, val, spanSchedule, func(v *passage) (choice, bool) {
+	x, b, none := newIDF(p.train), newBuilder(), hasNone(p.train)
+	passages := x.readAll(p.train)
+	limit := longest(passages)
+	choose := func(v *passage) (choice, bool) {
 		spans := v.spans(limit)
 		first, last, ok := v.goldSpan()
 		right := slices.Index(spans, [2]int{first, last})
@@ -38,23 +29,34 @@ func window(ctx context.Context, p *problem) (*result, error) {
 		if right < 0 { // not in the windows, or too long: nothing to learn here
 			return choice{}, false
 		}
-		return choice{v.candidates(b, spans, none), []int{right}}, true
-	})
+		c := v.candidates(b, spans, none)
+		c.gold = []int{right}
+		return c, true
+	}
+	train, err := choices(ctx, passages, choose)
+	if err != nil {
+		return nil, err
+	}
+	val, err := choices(ctx, x.readAll(p.val), choose)
+	if err != nil {
+		return nil, err
+	}
+	p.endPhase("tokenize")
+	m, err := trainChoices(ctx, p, 1, train, val, spanSchedule)
 	if err != nil {
 		return nil, err
 	}
 	p.endPhase("train")
 	r := &result{}
-	var scores [][]float64
+	var j judge
 	for _, row := range p.test {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		v := x.read(row)
 		spans := v.spans(limit)
-		scores = m.scoreAll(v.candidates(b, spans, none), scores)
 		answer := spanPrediction{ID: row.ID}
-		for i, s := range scores[0] {
+		for i, s := range j.scores(m, v.candidates(b, spans, none))[0] {
 			if i > 0 && s <= answer.Score {
 				continue
 			}
@@ -87,52 +89,75 @@ func (p *passage) spans(longest int) [][2]int {
 	return out
 }
 
+// traits are what a span as a whole tells, beside its borders.
+type traits struct {
+	rank, length, asked, capitals int
+	only                          string // the only word
+}
+
 // candidates computes the features of spans, and of no answer if there may be
-// none. Those of a border are computed once for all spans that share it.
-func (p *passage) candidates(b *builder, spans [][2]int, none bool) []vector {
-	borders := map[[2]int][]uint32{}
-	border := func(side, i int) {
-		index, ok := borders[[2]int{side, i}]
+// none. The parts of a span are its first word, its last word and its traits.
+func (p *passage) candidates(b *builder, spans [][2]int, none bool) choice {
+	var c choice
+	borders := map[int]int{} // word → its part as a first word; the one after is that as a last
+	border := func(word int) int {
+		i, ok := borders[word]
 		if !ok {
-			at := len(b.index)
-			p.place(b, side, i)
-			borders[[2]int{side, i}] = slices.Clone(b.index[at:])
-			return
+			p.place(b, word)
+			i = len(c.parts)
+			v := b.vector()
+			c.parts = append(c.parts, v, v.other())
+			borders[word] = i
 		}
-		for _, i := range index {
-			b.addBucket(i)
-		}
+		return i
 	}
-	var out []vector
+	whole := map[traits]int{}
 	for _, s := range spans {
-		first, last := s[0], s[1]
-		border(0, first)
-		border(1, last)
-		asked, capitals := 0, 0
-		for i := first; i <= last; i++ {
-			if p.inQuestion(i) {
-				asked++
-			}
-			if p.words[i].text != p.words[i].lower {
-				capitals++
-			}
+		t := p.traits(s[0], s[1])
+		i, ok := whole[t]
+		if !ok {
+			i = len(c.parts)
+			c.parts = append(c.parts, p.traitsVector(b, t))
+			whole[t] = i
 		}
-		rank, length := small(p.rank(p.sentence[first])), small(last-first+1)
-		for _, k := range []hash{kind('S'), p.key[0].number('S'), p.key[1].number('S')} {
-			b.add(k.text("rank").number(rank))
-			b.add(k.text("length").number(length))
-			b.add(k.text("asked").number(small(asked)))
-			b.add(k.text("capitals").number(small(capitals)).number(length))
-			b.add(k.text("both").number(rank).number(small(asked)))
-		}
-		if first == last {
-			b.add(p.key[1].text("only").text(p.words[first].lower))
-		}
-		out = append(out, b.vector())
+		c.candidates = append(c.candidates, [3]int{border(s[0]), border(s[1]) + 1, i})
 	}
 	if none {
 		p.nowhere(b)
-		out = append(out, b.vector())
+		c.candidates = append(c.candidates, [3]int{len(c.parts), -1, -1})
+		c.parts = append(c.parts, b.vector())
 	}
-	return out
+	return c
+}
+
+func (p *passage) traits(first, last int) traits {
+	t := traits{rank: small(p.rank(p.sentence[first])), length: small(last - first + 1)}
+	asked := 0
+	for i := first; i <= last; i++ {
+		if p.inQuestion(i) {
+			asked++
+		}
+		if p.words[i].text != p.words[i].lower {
+			t.capitals++
+		}
+	}
+	t.asked, t.capitals = small(asked), small(t.capitals)
+	if first == last {
+		t.only = p.words[first].lower
+	}
+	return t
+}
+
+func (p *passage) traitsVector(b *builder, t traits) vector {
+	for _, k := range []hash{kind('S'), p.key[0].number('S'), p.key[1].number('S')} {
+		b.add(k.text("rank").number(t.rank))
+		b.add(k.text("length").number(t.length))
+		b.add(k.text("asked").number(t.asked))
+		b.add(k.text("capitals").number(t.capitals).number(t.length))
+		b.add(k.text("both").number(t.rank).number(t.asked))
+	}
+	if t.only != "" {
+		b.add(p.key[1].text("only").text(t.only))
+	}
+	return b.vector()
 }
