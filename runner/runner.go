@@ -105,6 +105,8 @@ type Report struct {
 type FailedJob struct {
 	Spec    job.Spec
 	Outcome job.Outcome
+	// Unstarted: its model is one of ModelErrors. Nothing of it is stored.
+	Unstarted bool
 }
 
 // maxAttempts bounds how often a job is started when it fails for reasons that
@@ -182,7 +184,7 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 		}
 		if p.done && p.outcome.State != job.OK {
 			report.Failed++
-			report.Failures = append(report.Failures, FailedJob{p.spec, p.outcome})
+			report.Failures = append(report.Failures, FailedJob{p.spec, p.outcome, p.unsaved})
 		}
 	}
 	return report, err

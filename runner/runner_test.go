@@ -615,7 +615,7 @@ func TestModelThatCannotBeHadLeavesTheOthers(t *testing.T) {
 	req.Models = append([]*Model{{ID: "gated", Revision: "r", Trainer: "t", Executor: "scripted",
 		Snapshot: func(context.Context) (string, error) { return "", gated }}}, req.Models...)
 	rep := w.must(req)
-	if rep.Failed != 4 || len(rep.ModelErrors) != 1 || !errors.Is(rep.ModelErrors[0], gated) || len(rep.Records) != 2 {
+	if rep.Failed != 4 || len(rep.ModelErrors) != 1 || !errors.Is(rep.ModelErrors[0], gated) || len(rep.Records) != 2 || !rep.Failures[0].Unstarted {
 		t.Errorf("%+v", rep)
 	}
 	if w.logLines() != 2 {

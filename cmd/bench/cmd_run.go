@@ -203,18 +203,22 @@ func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, models []*ru
 		}
 	}
 	store := job.Store{Home: r.Home}
-	for i, f := range rep.Failures {
+	failures := slices.DeleteFunc(slices.Clone(rep.Failures), func(f runner.FailedJob) bool { return f.Unstarted })
+	for i, f := range failures {
 		if i == 5 {
-			fmt.Fprintf(a.stderr, "bench: error: … and %d more failed jobs\n", len(rep.Failures)-i)
+			fmt.Fprintf(a.stderr, "bench: error: … and %d more failed jobs\n", len(failures)-i)
 			break
 		}
 		fmt.Fprintf(a.stderr, "bench: error: %s on %s, seed %d: %s: %s\n", f.Spec.Model, f.Spec.Dataset, f.Spec.Seed, f.Outcome.Failure, plain(f.Outcome.Message))
 		if i == 0 {
 			logTail(a.stderr, filepath.Join(store.Dir(f.Spec.ID()), "trainer.log"))
 		}
-		if h := remedy(f.Outcome); h != "" && (i == 0 || rep.Failures[i-1].Outcome.Failure != f.Outcome.Failure) {
+		if h := remedy(f.Outcome); h != "" && (i == 0 || failures[i-1].Outcome.Failure != f.Outcome.Failure) {
 			fmt.Fprintln(a.stderr, "bench: hint:", h)
 		}
+	}
+	if rep.Failed < rep.Total { // else verdict returns them
+		explain(errors.Join(rep.ModelErrors...), a.stderr)
 	}
 	if rep.Ran == 0 && rep.Total > 0 && rep.Cached == rep.Total {
 		fmt.Fprintf(a.stderr, "bench: nothing to do: all %d jobs had ended before\n", rep.Total)

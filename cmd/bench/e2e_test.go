@@ -200,7 +200,8 @@ func starts(t *testing.T, log string) map[job.ID]int {
 // standIn is the main function of the trainer that standin describes. Its
 // environment: STANDIN_LOG, a file that gets the id of each job that is begun;
 // STANDIN_PAUSE, how long a job takes; STANDIN_DIE, a file: if it is not there,
-// it is made and the trainer kills itself in the middle of a job.
+// it is made and the trainer kills itself in the middle of a job; STANDIN_ENV:
+// its environment goes to the log.
 func standIn() {
 	fail := func(err error) {
 		if err != nil {
@@ -220,6 +221,9 @@ func standIn() {
 	fail(err)
 	if len(os.Args) != 7 || os.Args[1] != "-m" {
 		fail(fmt.Errorf("arguments %q", os.Args[1:]))
+	}
+	if os.Getenv("STANDIN_ENV") != "" {
+		fmt.Fprintln(os.Stderr, strings.Join(os.Environ(), "\n")) // to the log that is kept
 	}
 	in, out := filepath.Dir(os.Args[4]), os.Args[6]
 	text, err := os.ReadFile(os.Args[4])

@@ -64,13 +64,21 @@ func report(err error, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "bench: hint: run the same command again to take them over, or stop them with: bench gc")
 		return exitInterrupted
 	}
+	explain(err, stderr)
+	return classify(err)
+}
+
+// explain says what is wrong, and what can be done about it.
+func explain(err error, stderr io.Writer) {
+	if err == nil {
+		return
+	}
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		fmt.Fprintln(stderr, "bench: error:", line)
 	}
 	for _, h := range hints(err) {
 		fmt.Fprintln(stderr, "bench: hint:", h)
 	}
-	return classify(err)
 }
 
 func classify(err error) int {

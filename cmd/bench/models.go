@@ -192,7 +192,7 @@ func (k *kit) checkSnapshot(m *runner.Model, snap hub.Snapshot) error {
 func (k *kit) downloading(id string) func(done, total int64) {
 	next := int64(0)
 	return func(done, total int64) {
-		if total <= 0 || done < next {
+		if total < 10e6 || done < next { // small ones are here before anybody wonders
 			return
 		}
 		next = done + max(total/5, 64<<20)
