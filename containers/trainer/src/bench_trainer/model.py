@@ -293,7 +293,11 @@ def load_tokenizer(spec, prefix_space):
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                return AutoTokenizer.from_pretrained(spec.path, use_fast=fast, **options)
+                tokenizer = AutoTokenizer.from_pretrained(spec.path, use_fast=fast, **options)
+                # Without its vocabulary's file, transformers 5 makes a tokenizer that knows nothing but special tokens.
+                if len(tokenizer) <= len(set(tokenizer.all_special_ids)):
+                    raise BadInput("its vocabulary is missing or empty")
+                return tokenizer
         except Exception as e:  # the Rust side raises bare exceptions; whatever it is, these files gave no tokenizer
             first = first or e
     if isinstance(first, ImportError):
