@@ -23,7 +23,7 @@ def main():
     failed = 0
     for file in sorted(f for f in os.listdir(HERE) if f.startswith("test_") and f.endswith(".py")):
         module = importlib.import_module(file[:-3])
-        for name, test in vars(module).items():
+        for name, test in list(vars(module).items()):
             full = f"{file[:-3]}.{name}"
             if not name.startswith("test_") or not callable(test) or (wanted and not any(w in full for w in wanted)):
                 continue

@@ -33,6 +33,10 @@ def prepare_environment(out, threads):
         env[name] = str(threads)
     # A torch linked to pthread-OpenBLAS runs its threads against OpenMP's: one of the two must be alone.
     env["OPENBLAS_NUM_THREADS"] = "1"
+    # Waiting threads sleep. Spinning ones take the processor from whoever has the work as soon as anything else runs on the
+    # machine: steps of a tiny model then take twenty times as long.
+    env.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    env.setdefault("GOMP_SPINCOUNT", "0")
     env["TOKENIZERS_PARALLELISM"] = "true" if threads > 1 else "false"
     env.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     env.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
