@@ -93,6 +93,25 @@ def peak_device_mb(device):
     return torch.cuda.max_memory_allocated() / 2**20
 
 
+# Weights outside of the word embeddings below which a model's operations are so small that a second thread costs more
+# than it brings (measured: a BERT of 2 × 64 trains 1.5 times as fast with one thread as with two).
+ONE_THREAD_BELOW = 1_000_000
+
+
+def use_threads(model, threads):
+    """Sets how many of the threads torch uses for a model, by its size alone, and returns that number."""
+    import torch
+
+    try:
+        words = model.get_input_embeddings().weight.numel()
+    except (AttributeError, NotImplementedError):  # code from a repository need not say where they are
+        words = 0
+    if sum(p.numel() for p in model.parameters()) - words < ONE_THREAD_BELOW:
+        threads = 1
+    torch.set_num_threads(threads)
+    return threads
+
+
 def open_device(wanted, threads):
     """The torch device, with threads and determinism set. Raises Infrastructure when CUDA is wanted and absent."""
     import torch

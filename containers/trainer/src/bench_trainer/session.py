@@ -115,6 +115,7 @@ class Session:
             try:
                 model, tokenizer = self._load(dataset, job)
                 accepted = input_names(model)
+                facts["threads"] = runtime.use_threads(model, self.threads)
                 facts.update(
                     parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
                     vocabulary=getattr(model.config, "vocab_size", None) or len(tokenizer),
@@ -241,14 +242,14 @@ class Session:
         folder = os.path.join(self.out, job.id)
         outcome = {
             "protocol": PROTOCOL, "job": job.id, "state": "failed" if failure else "ok", "failure": failure, "message": message,
-            **facts,
+            "threads": self.threads, **facts,
             "peak_memory_mb": {
                 "host": round(runtime.peak_host_mb(), 1),
                 "device": 0 if self.device_lost else round(runtime.peak_device_mb(self.device), 1),
             },
             "device": "cpu" if self.batch.datasets[job.dataset].head == "speed" else self.device.type,
             "device_name": "" if self.device_lost else runtime.device_name(self.device),
-            "threads": self.threads, "versions": runtime.versions(),
+            "versions": runtime.versions(),
         }
         try:
             os.makedirs(folder, exist_ok=True)
