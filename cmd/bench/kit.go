@@ -117,42 +117,6 @@ func (l *lazyProcess) make(ctx context.Context) (runner.Executor, error) {
 	return l.ready, nil
 }
 
-// lazyProcess makes what a trainer's process needs when the first one starts:
-// to watch over batches of an earlier run, or to stop them, takes neither a
-// trainer nor a Python.
-type lazyProcess struct {
-	kit   *kit
-	known runner.Executor // finds what runs
-
-	mu    sync.Mutex
-	ready runner.Executor // starts; nil: not made yet
-}
-
-func (l *lazyProcess) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	return l.known.Attach(ctx, b, d)
-}
-
-func (l *lazyProcess) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	e, err := l.make(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return e.Start(ctx, b, d)
-}
-
-func (l *lazyProcess) make(ctx context.Context) (runner.Executor, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ready == nil {
-		e, err := l.kit.process(ctx)
-		if err != nil {
-			return nil, err
-		}
-		l.ready = e
-	}
-	return l.ready, nil
-}
-
 // process unpacks the trainer and makes its environment, unless --python names one.
 func (k *kit) process(ctx context.Context) (runner.Executor, error) {
 	dir, err := k.unpackTrainer()
