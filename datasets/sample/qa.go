@@ -108,8 +108,7 @@ func qaRow(d *draw, n int) (datasets.Row, []string) {
 		told = append(told, tell)
 	}
 	fillers := d.n(2)
-	// Long contexts are rare in training, where each widens a whole batch.
-	if n%512 == 511 || d.test && n%32 == 31 {
+	if n%64 == 63 || d.test && n%16 == 15 {
 		fillers = longContext
 	}
 	for range fillers {
