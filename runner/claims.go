@@ -186,7 +186,8 @@ type beginning struct {
 
 func startedPath(d job.Dir) string { return filepath.Join(string(d), "started.json") }
 
-// start notes when and where the batch began.
+// start notes when and where the batch began. An empty where says that its
+// executor is being asked to start it.
 func (c *claim) start(at time.Time, where Where) error {
 	text, err := json.Marshal(beginning{at, where})
 	if err != nil {

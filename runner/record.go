@@ -62,6 +62,7 @@ func (x *run) record(c *cell) (results.Record, error) {
 	if err := x.Results.Append(rec); err != nil {
 		return rec, err
 	}
+	rec.Schema = results.Schema // as in the log
 	x.log[rec.Identity()] = rec
 	return rec, nil
 }

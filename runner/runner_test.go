@@ -25,6 +25,7 @@ type scripted struct {
 	mu      sync.Mutex
 	act     func(s *scripted, b job.Batch, d job.Dir) (job.Exit, error)
 	refuse  error // returned by Start
+	blind   int   // so many times, Attach finds nothing
 	running map[job.ID]*scriptedHandle
 	started []job.ID // jobs, in the order of their batches' starts
 }
@@ -59,6 +60,10 @@ func (s *scripted) Start(_ context.Context, b job.Batch, d job.Dir) (Handle, err
 func (s *scripted) Attach(_ context.Context, b job.Batch, _ job.Dir) (Handle, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.blind > 0 {
+		s.blind--
+		return nil, ErrNotFound
+	}
 	if h, ok := s.running[b.ID]; ok {
 		return h, nil
 	}
@@ -489,6 +494,39 @@ func (w *world) events(kind string) int {
 		}
 	}
 	return n
+}
+
+// A bench that died while it started a batch may have started it: the next one
+// does not take the first "no" for an answer.
+func TestBatchThatWasBeingStartedIsLookedFor(t *testing.T) {
+	gate := make(chan struct{})
+	w := newWorld(t, func(s *scripted, b job.Batch, d job.Dir) (job.Exit, error) {
+		<-gate
+		return succeed(s, b, d)
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for w.events("start") == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err := w.run(ctx, w.request(1)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	claims, _, err := home{w.home}.scan()
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("%v, %v", claims, err)
+	}
+	if err := claims[0].start(time.Now(), Where{}); err != nil { // as if it had died within Start
+		t.Fatal(err)
+	}
+	claims[0].release()
+	w.exec.blind = 3
+	close(gate)
+	if rep := w.must(w.request(1)); rep.Attached != 1 || rep.Failed != 0 || len(w.exec.started) != 2 {
+		t.Errorf("%d jobs started, %+v", len(w.exec.started), rep)
+	}
 }
 
 // A batch that ended unwatched keeps when and where it began.

@@ -38,7 +38,7 @@ func (x *run) takeOver(ctx context.Context, c *claim) (Handle, error) {
 	e, err := x.Executor(c.executor)
 	if err == nil {
 		var h Handle
-		if h, err = e.Attach(ctx, c.batch, c.dir); err == nil {
+		if h, err = attach(ctx, e, c); err == nil {
 			where := h.Where()
 			x.emit(Event{Type: "attach", Batch: c.batch.ID, Model: c.batch.Model.ID, Attempt: c.attempt, Where: &where, Total: len(c.batch.Jobs), Message: "goes on since an earlier bench"})
 			return h, nil
@@ -69,6 +69,26 @@ func (x *run) takeOver(ctx context.Context, c *claim) (Handle, error) {
 		return nil, err
 	}
 	return nil, c.drop()
+}
+
+// startGrace is how long a batch that an earlier bench was starting when it died
+// is looked for: what it started may not have shown itself yet.
+const startGrace = 2 * time.Second
+
+func attach(ctx context.Context, e Executor, c *claim) (Handle, error) {
+	at, where := c.begun()
+	starting := !at.IsZero() && where.Executor == ""
+	for end := time.Now().Add(startGrace); ; {
+		h, err := e.Attach(ctx, c.batch, c.dir)
+		if !errors.Is(err, ErrNotFound) || !starting || time.Now().After(end) {
+			return h, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // watch follows one batch.
@@ -103,6 +123,9 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 	attached := h != nil
 	if !attached {
 		e, err := w.Executor(c.executor)
+		if err == nil {
+			err = c.start(w.begun, Where{})
+		}
 		if err == nil {
 			h, err = e.Start(ctx, c.batch, c.dir)
 		}
