@@ -97,7 +97,13 @@ func TestBuilderCountsOnce(t *testing.T) {
 // scale 1 for a single feature: the first step is ±rate, whatever the derivative.
 func TestFirstStep(t *testing.T) {
 	m := newLinear(2)
+	m.admit(vector{[]uint32{9, 8}, 1})
 	x := vector{[]uint32{7}, 1}
+	m.admit(x)
+	m.allocate()
+	if other := m.known(vector{[]uint32{1, 7, 2, 8}, 1}); !slices.Equal(x.index, []uint32{2}) || !slices.Equal(other.index, []uint32{2, 1}) {
+		t.Errorf("rows are %v and %v", x.index, other.index)
+	}
 	scores := make([]float64, 2)
 	m.scores(x, scores)
 	if loss := softmax(scores, 1); math.Abs(loss-math.Ln2) > 1e-12 {
@@ -110,7 +116,7 @@ func TestFirstStep(t *testing.T) {
 		t.Errorf("scores after a step are %v, want ∓0.3", scores)
 	}
 	m.update(x, []float64{negligible / 2, -negligible / 2}, 0.3)
-	if got := m.weights[14:16]; math.Abs(float64(got[0])+0.3) > 1e-5 {
+	if got := m.weights[4:6]; math.Abs(float64(got[0])+0.3) > 1e-5 {
 		t.Errorf("a negligible derivative moved the weights to %v", got)
 	}
 	if n := m.nonZero(); n != 2 {
@@ -125,8 +131,12 @@ func TestChoiceGradient(t *testing.T) {
 		candidates: [][3]int{{0, 1, -1}, {0, 2, 1}, {2, -1, -1}}, gold: []int{1},
 	}
 	m := newLinear(1)
+	for _, x := range c.parts {
+		m.admit(x)
+	}
+	m.allocate()
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 6 {
+	for i := range m.weights {
 		m.weights[i] = r.Float32() - 0.5
 	}
 	var j judge
@@ -135,7 +145,7 @@ func TestChoiceGradient(t *testing.T) {
 		return softmax(s, c.gold[0])
 	}
 	const h = 1e-2
-	want := make([]float64, 6)
+	want := make([]float64, len(m.weights))
 	for i := range want {
 		old := m.weights[i]
 		m.weights[i] = old + h
@@ -144,7 +154,7 @@ func TestChoiceGradient(t *testing.T) {
 		want[i] = (up - loss()) / (2 * h)
 		m.weights[i] = old
 	}
-	before := slices.Clone(m.weights[:6])
+	before := slices.Clone(m.weights)
 	j.learn(m, c, 0.1)
 	for i, d := range want {
 		moved := m.weights[i] - before[i]
@@ -377,6 +387,10 @@ func BenchmarkEpoch(b *testing.B) {
 		train = append(train, labelled{textVector(f, row.Text), i % 3})
 	}
 	m, r, scores := newLinear(3), rand.New(rand.NewPCG(1, 1)), make([]float64, 3)
+	for _, e := range train {
+		m.admit(e.x)
+	}
+	m.allocate()
 	b.ResetTimer()
 	for range b.N {
 		if err := m.epoch(b.Context(), train, r, 0.1, scores); err != nil {

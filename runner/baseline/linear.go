@@ -9,18 +9,51 @@ import (
 
 // linear is a linear model over hashed features, trained by AdaGrad (Duchi,
 // Hazan and Singer 2011): the step of each weight is rate/√(sum of its squared
-// gradients). weights[i*classes+k] belongs to feature i and class k.
+// gradients). Features have rows in the order in which training shows them, so
+// that the weights in use lie close together: weights[row*classes+k].
 type linear struct {
 	classes int
+	rows    []uint32 // by bucket: row + 1, or 0 for features that training has not
+	used    uint32
 	weights []float32
 	squares []float32
 }
 
-func newLinear(classes int) *linear {
-	return &linear{classes: classes, weights: make([]float32, buckets*classes), squares: make([]float32, buckets*classes)}
+func newLinear(classes int) *linear { return &linear{classes: classes, rows: make([]uint32, buckets)} }
+
+// admit gives the features of a training example rows; afterwards x.index holds
+// rows. All examples must be admitted before any is learnt from.
+func (m *linear) admit(x vector) {
+	for j, i := range x.index {
+		if m.rows[i] == 0 {
+			m.used++
+			m.rows[i] = m.used
+		}
+		x.index[j] = m.rows[i] - 1
+	}
+	m.weights, m.squares = nil, nil
 }
 
-// scores writes the score of every class into out.
+// known turns the features of another example into rows, and leaves out those
+// that have none, whose weights are 0.
+func (m *linear) known(x vector) vector {
+	n := 0
+	for _, i := range x.index {
+		if row := m.rows[i]; row != 0 {
+			x.index[n] = row - 1
+			n++
+		}
+	}
+	return vector{x.index[:n], x.scale}
+}
+
+// allocate makes room for the weights of all admitted features.
+func (m *linear) allocate() {
+	m.weights = make([]float32, int(m.used)*m.classes)
+	m.squares = make([]float32, int(m.used)*m.classes)
+}
+
+// scores writes the score of every class into out. x holds rows.
 func (m *linear) scores(x vector, out []float64) {
 	clear(out)
 	for _, i := range x.index {
@@ -39,7 +72,7 @@ func (m *linear) scores(x vector, out []float64) {
 const negligible = 1e-3
 
 // update takes one step along −gradient, the derivative of the loss by the
-// scores. Classes with a negligible derivative are left out.
+// scores. Classes with a negligible derivative are left out. x holds rows.
 func (m *linear) update(x vector, gradient []float64, rate float32) {
 	for k, d := range gradient {
 		if math.Abs(d) < negligible {
@@ -102,6 +135,13 @@ const checkEvery = 256
 // validation rows: after the last).
 func trainSoftmax(ctx context.Context, p *problem, classes int, train, val []labelled, s schedule) (*linear, error) {
 	m := newLinear(classes)
+	for _, e := range train {
+		m.admit(e.x)
+	}
+	m.allocate()
+	for i, e := range val {
+		val[i].x = m.known(e.x)
+	}
 	random := p.random(1)
 	kept := keeper{patience: s.patience}
 	scores := make([]float64, classes)

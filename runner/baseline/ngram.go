@@ -64,7 +64,7 @@ func ngramClasses(ctx context.Context, p *problem) (*result, error) {
 		if i%checkEvery == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		m.scores(textVector(b, row.Text), scores)
+		m.scores(m.known(textVector(b, row.Text)), scores)
 		best := slices.Index(scores, slices.Max(scores))
 		named := make(map[string]float64, len(scores))
 		for k, s := range scores {

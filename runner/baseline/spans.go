@@ -113,6 +113,15 @@ func (j *judge) learn(m *linear, c choice, rate float32) {
 // step; the weights of the epoch with the lowest validation loss are kept.
 func trainChoices(ctx context.Context, p *problem, classes int, train, val []choice, s schedule) (*linear, error) {
 	m := newLinear(classes)
+	for _, c := range train {
+		for _, x := range c.parts {
+			m.admit(x)
+		}
+	}
+	m.allocate()
+	for _, c := range val {
+		m.recognise(c)
+	}
 	random := p.random(1)
 	kept := keeper{patience: s.patience}
 	step := 0
@@ -150,6 +159,14 @@ func trainChoices(ctx context.Context, p *problem, classes int, train, val []cho
 	p.outcome.Steps = step
 	p.outcome.Parameters = m.nonZero()
 	return m, nil
+}
+
+// recognise turns the features of a choice that is not for training into rows.
+func (m *linear) recognise(c choice) choice {
+	for i, x := range c.parts {
+		c.parts[i] = m.known(x)
+	}
+	return c
 }
 
 // choices computes the choices of passages: those for which choose has one.
@@ -209,7 +226,7 @@ func ngramSpans(ctx context.Context, p *problem) (*result, error) {
 			return nil, context.Cause(ctx)
 		}
 		v := x.read(row)
-		scores := j.scores(m, choice{parts: v.places(b, none)})
+		scores := j.scores(m, m.recognise(choice{parts: v.places(b, none)}))
 		answer := spanPrediction{ID: row.ID}
 		begun := none
 		if none {

@@ -117,7 +117,7 @@ func ngramTokens(ctx context.Context, p *problem) (*result, error) {
 		}
 		labels := make([]string, len(row.Tokens))
 		for j, x := range tokenVectors(b, row.Tokens) {
-			m.scores(x, scores)
+			m.scores(m.known(x), scores)
 			labels[j] = p.labels[slices.Index(scores, slices.Max(scores))]
 		}
 		r.predictions = append(r.predictions, tokensPrediction{row.ID, labels})

@@ -56,7 +56,7 @@ func window(ctx context.Context, p *problem) (*result, error) {
 		v := x.read(row)
 		spans := v.spans(limit)
 		answer := spanPrediction{ID: row.ID}
-		for i, s := range j.scores(m, v.candidates(b, spans, none))[0] {
+		for i, s := range j.scores(m, m.recognise(v.candidates(b, spans, none)))[0] {
 			if i > 0 && s <= answer.Score {
 				continue
 			}
