@@ -186,7 +186,7 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, models []*runner.Model, p job.Protocol, r *runner.Runner) {
 	if a.json {
 		json.NewEncoder(a.stdout).Encode(map[string]any{
-			"type": "summary", "jobs": rep.Total, "ran": rep.Ran, "cached": rep.Cached, "failed": rep.Failed, "records": len(rep.Records),
+			"type": "summary", "time": time.Now().UTC().Truncate(time.Millisecond), "jobs": rep.Total, "ran": rep.Ran, "cached": rep.Cached, "failed": rep.Failed, "records": len(rep.Records),
 		})
 	} else if len(rep.Records) > 0 {
 		fmt.Fprintf(a.stdout, "protocol %s, mean ± 95 %% interval (Student's t over the seeds)\n\n", p.Name)

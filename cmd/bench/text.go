@@ -24,10 +24,11 @@ func parseBytes(s string) (int64, error) {
 		}
 	}
 	x, err := strconv.ParseFloat(number, 64)
-	if err != nil || x <= 0 || x*float64(unit) > 1<<60 {
+	size := x * float64(unit)
+	if err != nil || !(size >= 1 && size <= 1<<60) { // NaN is neither
 		return 0, fmt.Errorf("%q is not a size", s)
 	}
-	return int64(x * float64(unit)), nil
+	return int64(size), nil
 }
 
 // logTail prints the last lines of a log.
