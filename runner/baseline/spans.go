@@ -27,7 +27,7 @@ func longest(rows []*passage) int {
 }
 
 // Training of the QA baselines; chosen on the validation rows of the sample
-// suite and of Norwegian questions.
+// suite and on other splits of Norwegian questions.
 var spanSchedule = schedule{rate: 0.3, epochs: 10, patience: 2}
 
 // choice is a list of candidates. For each of the model's classes one of them is
