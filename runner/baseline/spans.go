@@ -26,8 +26,8 @@ func longest(rows []*passage) int {
 	return min(maxAnswer, lengths[(len(lengths)-1)*98/100])
 }
 
-// Training of the QA baselines; chosen on the validation rows of the sample
-// suite and on other splits of Norwegian questions.
+// Training of the QA baselines; chosen by trial on the sample suite
+// and on other splits of Norwegian questions.
 var spanSchedule = schedule{rate: 0.3, epochs: 10, patience: 2}
 
 // choice is a list of candidates. For each of the model's classes one of them is
