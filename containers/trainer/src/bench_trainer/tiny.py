@@ -7,7 +7,7 @@ import collections
 import heapq
 
 VOCABULARY = 2000
-LENGTH = 256
+LENGTH = 128
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 MARK = "##"
 
