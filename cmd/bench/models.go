@@ -269,6 +269,9 @@ print(json.dumps({name: version(name) for name in sys.argv[1:]}))`
 	if err == nil {
 		err = json.Unmarshal(out, &have)
 	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
 	if err != nil {
 		return "", &runner.PreconditionError{What: fmt.Sprintf("--python %s cannot be asked for its packages", python), Hint: "name a Python that has torch and transformers", Err: err}
 	}
