@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"bench/datasets"
 )
 
 // linear is a linear model over hashed features, trained by AdaGrad (Duchi,
@@ -129,6 +131,26 @@ type schedule struct {
 
 // checkEvery is how many examples pass between two looks at the context.
 const checkEvery = 256
+
+// fitRows makes the examples of the training and validation rows and fits a
+// classifier of the problem's labels to them.
+func fitRows(ctx context.Context, p *problem, examples func([]datasets.Row) ([]labelled, error), s schedule) (*linear, error) {
+	train, err := examples(p.train)
+	if err != nil {
+		return nil, err
+	}
+	val, err := examples(p.val)
+	if err != nil {
+		return nil, err
+	}
+	p.endPhase("tokenize")
+	m, err := trainSoftmax(ctx, p, len(p.labels), train, val, s)
+	if err != nil {
+		return nil, err
+	}
+	p.endPhase("train")
+	return m, nil
+}
 
 // trainSoftmax fits a multinomial logistic regression, one example a step, and
 // returns the model after the epoch with the lowest validation loss (without

@@ -169,6 +169,26 @@ func (m *linear) recognise(c choice) choice {
 	return c
 }
 
+// fitPassages makes the choices of training and validation passages and fits a
+// model to them.
+func fitPassages(ctx context.Context, p *problem, classes int, train, val []*passage, choose func(*passage) (choice, bool)) (*linear, error) {
+	trainChosen, err := choices(ctx, train, choose)
+	if err != nil {
+		return nil, err
+	}
+	valChosen, err := choices(ctx, val, choose)
+	if err != nil {
+		return nil, err
+	}
+	p.endPhase("tokenize")
+	m, err := trainChoices(ctx, p, classes, trainChosen, valChosen, spanSchedule)
+	if err != nil {
+		return nil, err
+	}
+	p.endPhase("train")
+	return m, nil
+}
+
 // choices computes the choices of passages: those for which choose has one.
 func choices(ctx context.Context, passages []*passage, choose func(*passage) (choice, bool)) ([]choice, error) {
 	var out []choice
@@ -205,20 +225,10 @@ func ngramSpans(ctx context.Context, p *problem) (*result, error) {
 		}
 		return choice{parts: v.places(b, none), gold: []int{first, last}}, ok || none
 	}
-	train, err := choices(ctx, passages, choose)
+	m, err := fitPassages(ctx, p, 2, passages, x.readAll(p.val), choose)
 	if err != nil {
 		return nil, err
 	}
-	val, err := choices(ctx, x.readAll(p.val), choose)
-	if err != nil {
-		return nil, err
-	}
-	p.endPhase("tokenize")
-	m, err := trainChoices(ctx, p, 2, train, val, spanSchedule)
-	if err != nil {
-		return nil, err
-	}
-	p.endPhase("train")
 	r := &result{}
 	var j judge
 	for _, row := range p.test {

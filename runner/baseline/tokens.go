@@ -95,20 +95,10 @@ func ngramTokens(ctx context.Context, p *problem) (*result, error) {
 		}
 		return out, nil
 	}
-	train, err := examples(p.train)
+	m, err := fitRows(ctx, p, examples, tokenSchedule)
 	if err != nil {
 		return nil, err
 	}
-	val, err := examples(p.val)
-	if err != nil {
-		return nil, err
-	}
-	p.endPhase("tokenize")
-	m, err := trainSoftmax(ctx, p, len(p.labels), train, val, tokenSchedule)
-	if err != nil {
-		return nil, err
-	}
-	p.endPhase("train")
 	r := &result{}
 	scores := make([]float64, len(p.labels))
 	for i, row := range p.test {

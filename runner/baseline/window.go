@@ -33,20 +33,10 @@ func window(ctx context.Context, p *problem) (*result, error) {
 		c.gold = []int{right}
 		return c, true
 	}
-	train, err := choices(ctx, passages, choose)
+	m, err := fitPassages(ctx, p, 1, passages, x.readAll(p.val), choose)
 	if err != nil {
 		return nil, err
 	}
-	val, err := choices(ctx, x.readAll(p.val), choose)
-	if err != nil {
-		return nil, err
-	}
-	p.endPhase("tokenize")
-	m, err := trainChoices(ctx, p, 1, train, val, spanSchedule)
-	if err != nil {
-		return nil, err
-	}
-	p.endPhase("train")
 	r := &result{}
 	var j judge
 	for _, row := range p.test {
