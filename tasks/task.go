@@ -47,7 +47,8 @@ type Task interface {
 	// Score scores predictions. pred[i] is the prediction line of test[i], as
 	// runner/job reads it: the ids are aligned already. rows are indices into
 	// test, with repetitions (a bootstrap sample); nil means all rows once.
-	// hasMISC and the like are taken from meta. A prediction that is not of the
+	// What else there is to know, such as whether training had MISC entities, is
+	// taken from meta. A prediction that is not of the
 	// task's form is an error that names the row's id (*PredictionError), even
 	// if rows does not hold it; a test row without usable gold is a *GoldError.
 	//

@@ -132,7 +132,10 @@ func examples(text string) []example {
 // TestExamples runs every example of the README and the manual and compares
 // what it writes to stdout. BENCH_UPDATE=1 writes down what there is now.
 func TestExamples(t *testing.T) {
-	bench := compile(t)
+	bench, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, file := range []string{"../../README.md", "../../docs/manual.md"} {
 		text, err := os.ReadFile(file)
 		if err != nil {
@@ -169,15 +172,4 @@ func TestExamples(t *testing.T) {
 			}
 		}
 	}
-}
-
-// compile builds the program once for tests that start it themselves.
-func compile(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "bench")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return path
 }
