@@ -86,8 +86,16 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 		return nil, err
 	}
 	for {
-		r, err := e.supervise(ctx, o)
-		if err != nil {
+		// Taken here and handed to the supervisor: from this moment until the
+		// batch has ended, whatever dies in between, the lock is free exactly
+		// when nothing runs.
+		held, err := lock(lockFile(o.Dir))
+		r := reply{State: replyRunning}
+		if err == nil {
+			r, err = e.supervise(ctx, o, held)
+			held.Close()
+		}
+		if err != nil && !errors.Is(err, errLocked) {
 			return nil, err
 		}
 		switch r.State {
@@ -199,8 +207,9 @@ func (e *executor) order(ctx context.Context, b job.Batch, d job.Dir) (order, er
 	}, nil
 }
 
-// supervise starts a supervisor and returns what it has to say.
-func (e *executor) supervise(ctx context.Context, o order) (reply, error) {
+// supervise starts a supervisor, which gets a share in the lock held, and
+// returns what it has to say.
+func (e *executor) supervise(ctx context.Context, o order, held *os.File) (reply, error) {
 	fail := func(err error) (reply, error) {
 		return reply{}, fmt.Errorf("batch %s: supervisor: %w", o.Batch.Short(), err)
 	}
@@ -233,7 +242,7 @@ func (e *executor) supervise(ctx context.Context, o order) (reply, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = string(o.Dir)
 	cmd.Env = o.Env // the supervisor needs no secrets either
-	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = stdinR, log, []*os.File{replyW}
+	cmd.Stdin, cmd.Stderr, cmd.ExtraFiles = stdinR, log, []*os.File{replyW, held}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = cmd.Start()
 	stdinR.Close()
@@ -257,21 +266,35 @@ func (e *executor) supervise(ctx context.Context, o order) (reply, error) {
 }
 
 // Attach implements runner.Executor. A batch that ended is found as long as its
-// record is in d; Wait then returns at once.
-func (e *executor) Attach(_ context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+// record is in d; Wait then returns at once. One that is being started, by a
+// bench that may have died since, is waited for until its record is there.
+func (e *executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
 	dir, err := filepath.Abs(string(d))
 	if err != nil {
 		return nil, err
 	}
-	var r record
-	err = readJSON(job.Dir(dir).Executor(), &r)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && (r.Batch != b.ID || r.Where.Executor != Name) {
-		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+	d = job.Dir(dir)
+	for {
+		held, lockErr := lock(lockFile(d)) // before looking: who had it has left its record
+		if lockErr == nil {
+			held.Close()
+		}
+		var r record
+		err = readJSON(d.Executor(), &r)
+		switch {
+		case err == nil && r.Batch == b.ID && r.Where.Executor == Name:
+			return &handle{d: d, r: r, grace: e.o.Grace}, nil
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
+		case err == nil || !errors.Is(lockErr, errLocked):
+			return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("batch %s is being started: %w", b.ID.Short(), ctx.Err())
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
-	}
-	return &handle{d: job.Dir(dir), r: r, grace: e.o.Grace}, nil
 }
 
 // handle is a batch, running or ended.

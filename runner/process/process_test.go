@@ -166,6 +166,45 @@ func TestBenchKilled(t *testing.T) {
 	}
 }
 
+// A bench that is killed at any instant of starting a batch leaves either
+// nothing or a batch that Attach finds: none that begins when Attach has said
+// that there is none.
+func TestBenchKilledWhileStarting(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for at := range 24 {
+		d := newDir(t)
+		b := runnertest.WriteBatch(t, d, 1, stub.Script{LogLines: 1})
+		c := exec.Command(exe, "start-and-hang", string(d))
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(at) * 500 * time.Microsecond)
+		syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		c.Wait()
+		h, err := New(options(t)).Attach(t.Context(), b, d)
+		if err == nil {
+			found++
+			if x := wait(t, h); x != (job.Exit{}) {
+				t.Errorf("killed at instant %d: exit is %+v", at, x)
+			}
+			continue
+		}
+		if !errors.Is(err, runner.ErrNotFound) {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		if _, err := os.Stat(d.Executor()); err == nil {
+			t.Errorf("killed at instant %d: Attach found nothing, and then the batch began", at)
+		}
+	}
+	t.Logf("%d of 24 had begun", found)
+}
+
 // When the supervisor is killed, the trainer dies with it, the batch counts as
 // cut off, and can be started again.
 func TestSupervisorKilled(t *testing.T) {

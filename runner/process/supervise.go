@@ -37,7 +37,7 @@ const (
 )
 
 // Supervise is the life of a supervisor. It reads an order from stdin, answers
-// on file descriptor 3, starts the trainer, keeps its limits, ends what is left
+// on file descriptor 3, holds the batch's lock as 4, starts the trainer, keeps its limits, ends what is left
 // of it, and writes exit.json. The trainer dies when its supervisor is killed.
 // The result is an exit code for the supervisor itself: 0 if it did all that.
 func Supervise() int {
@@ -61,13 +61,10 @@ func Supervise() int {
 	if err := json.NewDecoder(os.Stdin).Decode(&o); err != nil {
 		return say(replyFailed, fmt.Errorf("no order: %w", err))
 	}
-	held, err := lock(lockFile(o.Dir))
-	if errors.Is(err, errLocked) {
-		return say(replyRunning, nil)
-	}
-	if err != nil {
-		return say(replyFailed, err)
-	}
+	// The lock is a share of that of the bench that started this. It goes with
+	// this process: the trainer must not get one too.
+	held := os.NewFile(4, "lock")
+	syscall.CloseOnExec(4)
 	defer held.Close()
 	s := &supervisor{o: o, stop: stop}
 	state, err := s.begin()
