@@ -93,7 +93,10 @@ func (x *run) rescore(p *planned) error {
 		scores, err = x.score(p, lines)
 	}
 	if err != nil {
-		return fmt.Errorf("%s on %s, seed %d: stored predictions: %w", p.spec.Model, p.spec.Dataset, p.spec.Seed, err)
+		return &PreconditionError{
+			What: fmt.Sprintf("%s on %s, seed %d: its stored predictions cannot be scored", p.spec.Model, p.spec.Dataset, p.spec.Seed),
+			Hint: fmt.Sprintf("rm -r %s, then run the same command again: only this seed is trained anew", x.store.Dir(p.spec.ID())), Err: err,
+		}
 	}
 	p.scores = scores
 	return nil

@@ -248,6 +248,31 @@ func TestRunRecordsAndThenDoesNothing(t *testing.T) {
 	}
 }
 
+// Predictions that a disk has spoilt are named, with the way out, which works.
+func TestSpoiltPredictionsAreNamed(t *testing.T) {
+	w := newWorld(t, succeed)
+	w.must(w.request(2))
+	id := w.exec.started[0]
+	dir := job.Store{Home: w.home}.Dir(id)
+	if err := os.WriteFile(filepath.Join(dir, "predictions.jsonl.zst"), []byte("no zstd"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(results.Open(w.home).Path()); err != nil { // so that they are needed
+		t.Fatal(err)
+	}
+	_, err := w.run(t.Context(), w.request(2))
+	var p *PreconditionError
+	if !errors.As(err, &p) || !strings.Contains(p.Hint, "rm -r "+dir) || !strings.Contains(p.What, "m on one, seed 4242") {
+		t.Fatalf("%v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if rep := w.must(w.request(2)); rep.Ran != 1 || len(rep.Records) != 2 {
+		t.Errorf("after following the hint: %+v", rep)
+	}
+}
+
 func TestOneHyperparameterRunsExactlyWhatItMust(t *testing.T) {
 	w := newWorld(t, succeed)
 	w.must(w.request(2))
