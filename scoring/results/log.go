@@ -36,10 +36,25 @@ func (l *Log) Path() string { return l.path }
 // program was killed or the disk was full), r starts a new line; the torn one
 // stays and is reported by All. When writing fails, what was written of r is
 // taken off again.
-func (l *Log) Append(r Record) (err error) {
-	line, err := r.line()
-	if err != nil {
-		return fmt.Errorf("record of %s on %s is not written: %w", r.Model.ID, r.Dataset.Name, err)
+func (l *Log) Append(r Record) error { return l.AppendAll([]Record{r}) }
+
+// AppendAll is Append for many records, with one write: all of them are added,
+// or none.
+func (l *Log) AppendAll(rs []Record) (err error) {
+	if len(rs) == 0 {
+		return nil
+	}
+	var lines []byte
+	for _, r := range rs {
+		line, err := r.line()
+		if err != nil {
+			return fmt.Errorf("record of %s on %s is not written: %w", r.Model.ID, r.Dataset.Name, err)
+		}
+		lines = append(lines, line...)
+	}
+	what := fmt.Sprintf("record of %s on %s is", rs[0].Model.ID, rs[0].Dataset.Name)
+	if len(rs) > 1 {
+		what = fmt.Sprintf("%d records are", len(rs))
 	}
 	dir := filepath.Dir(l.path)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -60,10 +75,10 @@ func (l *Log) Append(r Record) (err error) {
 		return err
 	}
 	if torn {
-		line = append([]byte{'\n'}, line...)
+		lines = append([]byte{'\n'}, lines...)
 	}
-	if _, err := f.Write(line); err != nil {
-		return errors.Join(fmt.Errorf("%s: record of %s on %s is not written: %w", l.path, r.Model.ID, r.Dataset.Name, err), f.Truncate(size))
+	if _, err := f.Write(lines); err != nil {
+		return errors.Join(fmt.Errorf("%s: %s not written: %w", l.path, what, err), f.Truncate(size))
 	}
 	if err := f.Sync(); err != nil {
 		return err

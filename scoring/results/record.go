@@ -4,6 +4,8 @@ package results
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,9 +26,11 @@ const Schema = 1
 // The raw scores of every replicate are in it, so that every summary can be
 // made again.
 type Record struct {
-	Schema          int             `json:"schema"` // filled in by Append
-	Bench           string          `json:"bench"`  // version of the program
-	Finished        time.Time       `json:"finished"`
+	Schema int    `json:"schema"` // filled in by Append
+	Bench  string `json:"bench"`  // version of the program
+	// Finished is when the last replicate ended; zero, and left out, if it is not
+	// known, as in most imported records.
+	Finished        time.Time       `json:"finished,omitzero"`
 	Model           Model           `json:"model"`
 	Dataset         Dataset         `json:"dataset"`
 	Protocol        string          `json:"protocol"` // with overrides, such as paper{learning_rate=0.001}
@@ -48,6 +52,20 @@ type Record struct {
 
 	// Versions of libraries, by name; see MergeVersions.
 	Versions map[string]string `json:"versions"`
+
+	// Imported is there if another program made the record.
+	Imported *Imported `json:"imported,omitempty"`
+}
+
+// Imported keeps what another program's record says and a Record has no place
+// for, so that nothing is lost when it is exported again.
+type Imported struct {
+	Format  string                       `json:"format"`            // layout it was read from; see scoring/results/scandeval
+	Version string                       `json:"version,omitempty"` // of the program, if the record says it
+	Model   string                       `json:"model"`             // as written there
+	Task    string                       `json:"task"`              // as called there
+	Fields  map[string]json.RawMessage   `json:"fields,omitempty"`  // all else of the record, as it was
+	Raw     []map[string]json.RawMessage `json:"raw,omitempty"`     // of each replicate, what is not a score
 }
 
 // Model says which model was run.
@@ -231,7 +249,7 @@ func (r Record) Validate() error {
 	need(r.Dataset.Name != "", "no dataset.name")
 	need(r.Dataset.Task != "", "no dataset.task")
 	need(r.Protocol != "", "no protocol")
-	need(!r.Finished.IsZero(), "no time in finished")
+	need(!r.Finished.IsZero() || r.Imported != nil, "no time in finished")
 	need(len(r.Replicates)+len(r.Failures) > 0, "neither replicates nor failures")
 	var hyper map[string]any
 	need(len(r.Hyperparameters) == 0 || json.Unmarshal(r.Hyperparameters, &hyper) == nil && hyper != nil, "hyperparameters are not a JSON object")
@@ -255,6 +273,24 @@ func (r Record) Validate() error {
 		need(r.Summary[name].N <= len(r.Replicates), "summary of %s has %d replicates of %d", name, r.Summary[name].N, len(r.Replicates))
 	}
 	return errors.Join(errs...)
+}
+
+// Fingerprint is the SHA-256 of r as the log has it, in hexadecimal: equal
+// records have equal ones. The version of bench is not part of it.
+func (r Record) Fingerprint() (string, error) {
+	r.Bench = ""
+	line, err := r.line()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(line)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// JSON returns r as it stands in the log, without the line end.
+func (r Record) JSON() ([]byte, error) {
+	line, err := r.line()
+	return bytes.TrimRight(line, "\n"), err
 }
 
 // line returns r as one line of the log. Equal records give equal bytes.
