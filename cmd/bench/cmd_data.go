@@ -25,18 +25,22 @@ func newData(a *app) *cobra.Command {
 		Use: "list", Short: "List all data sets, built or not", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.dataList() },
 	}
-	var partial bool
-	build := &cobra.Command{
+	var o build.Options
+	make := &cobra.Command{
 		Use: "build NAME…", Short: "Build data sets from their sources", Args: cobra.MinimumNArgs(1),
 		Long: `Build data sets from their sources. Two builds give equal bytes.
 
 Sources are fetched from where they are published, or from --mirror. If one
 cannot be had, nothing is built, unless --partial is given: then the data set is
 built from the others, smaller, and marked as partial in dataset.json, in its
-digest and in every record.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.dataBuild(c.Context(), args, partial) },
+digest and in every record.
+
+A source whose licence a person has to accept is not downloaded: the error says
+where it is. --from FILE then gives the file.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.dataBuild(c.Context(), args, o) },
 	}
-	build.Flags().BoolVar(&partial, "partial", false, "build also where a source cannot be had")
+	make.Flags().BoolVar(&o.Partial, "partial", false, "build also where a source cannot be had, or is only a part of the corpus")
+	make.Flags().StringVar(&o.From, "from", "", "the file that a person got for the one data set NAME")
 	var rows int
 	show := &cobra.Command{
 		Use: "show NAME", Short: "Show what a data set is, and some of its rows", Args: cobra.ExactArgs(1),
@@ -47,7 +51,7 @@ digest and in every record.`,
 		Use: "verify [NAME…]", Short: "Read built data sets again and compare them with their digests", Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return a.dataVerify(args) },
 	}
-	c.AddCommand(list, build, show, verify)
+	c.AddCommand(list, make, show, verify)
 	return c
 }
 
@@ -100,7 +104,10 @@ func (a *app) encode(kind string, v any) error {
 	return err
 }
 
-func (a *app) dataBuild(ctx context.Context, names []string, partial bool) error {
+func (a *app) dataBuild(ctx context.Context, names []string, o build.Options) error {
+	if o.From != "" && len(names) > 1 {
+		return usage("build them one after the other, each with its file", "--from gives the file of one data set, %d are named", len(names))
+	}
 	_, b, err := a.dataKit()
 	if err != nil {
 		return err
@@ -112,9 +119,12 @@ func (a *app) dataBuild(ctx context.Context, names []string, partial bool) error
 	}
 	var errs []error
 	for _, name := range names {
-		d, err := b.Build(ctx, name, build.Options{Partial: partial})
+		d, err := b.Build(ctx, name, o)
 		if ctx.Err() != nil {
 			return ctx.Err()
+		}
+		if errors.As(err, new(*build.FromError)) {
+			return &usageError{err: err}
 		}
 		if err != nil {
 			errs = append(errs, err)

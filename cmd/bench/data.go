@@ -26,7 +26,7 @@ type selection struct {
 }
 
 func (s *selection) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&s.suite, "suite", "", "suite of data sets: paper, sample (generated, no download), all, catalogue")
+	f.StringVar(&s.suite, "suite", "", "suite of data sets: paper, extra, sample (generated, no download), all, catalogue")
 	f.StringSliceVar(&s.names, "dataset", nil, "data sets, by name")
 	f.StringSliceVar(&s.tasks, "task", nil, "only these tasks: ner, sentiment, acceptability, qa, speed")
 	f.StringSliceVar(&s.langs, "language", nil, "only these languages: da, nb, nn, no (nb and nn), sv, is, fo")

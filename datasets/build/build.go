@@ -59,6 +59,10 @@ type Options struct {
 	// Partial allows to build from some of the sources when others cannot be
 	// had. The data set then is smaller, and marked everywhere.
 	Partial bool
+	// From is the path of a file that a person got by hand: it stands for the
+	// source that has instructions for that (fetch.Source.Manual). "": none.
+	// It is a *FromError if the data set has no such source.
+	From string
 }
 
 // Dir returns the folder of a data set, built or not.
@@ -181,10 +185,13 @@ func (b *Builder) build(ctx context.Context, r recipes.Recipe, o Options) (*data
 			m.Notes = append(m.Notes, "built from a stand-in for "+f.URL+": "+f.Note)
 		}
 	}
-	if len(missing) > 0 {
-		m.Partial = &datasets.Partial{Scale: float64(out.Base) / float64(r.Base)}
+	if len(missing) > 0 || in.Piece(out.Base) {
+		m.Partial = &datasets.Partial{Scale: float64(out.Base) / float64(r.Base), Missing: []string{}}
 		for _, e := range missing {
 			m.Partial.Missing = append(m.Partial.Missing, e.URL)
+		}
+		if len(missing) == 0 {
+			m.Notes = append(m.Notes, fmt.Sprintf("built from %d of the corpus' %d sentences", out.Base, r.Base))
 		}
 	}
 	m.Notes = append(m.Notes, overlaps(r.Kind, out.Rows)...)
@@ -195,8 +202,17 @@ func (b *Builder) build(ctx context.Context, r recipes.Recipe, o Options) (*data
 // allowed.
 func (b *Builder) fetch(ctx context.Context, r recipes.Recipe, o Options) (in *recipes.Input, missing []*fetch.Error, err error) {
 	in = &recipes.Input{Recipe: &r, Files: make([]fetch.File, len(r.Sources))}
+	byHand := slices.IndexFunc(r.Sources, func(s fetch.Source) bool { return s.Manual != "" })
+	if o.From != "" && byHand < 0 {
+		return nil, nil, &FromError{r.Name}
+	}
 	for i, s := range r.Sources {
-		f, err := b.Fetcher.Fetch(ctx, s)
+		var f fetch.File
+		if o.From != "" && i == byHand {
+			f, err = fetch.Given(s, o.From)
+		} else {
+			f, err = b.Fetcher.Fetch(ctx, s)
+		}
 		var e *fetch.Error
 		if errors.As(err, &e) && e.Gone() {
 			missing = append(missing, e)
@@ -215,6 +231,7 @@ func (b *Builder) fetch(ctx context.Context, r recipes.Recipe, o Options) (in *r
 		in.Partial = true
 		b.log().Warn("building from some of the sources only", "data set", r.Name, "missing", len(missing), "of", len(r.Sources))
 	}
+	in.Partial = in.Partial || o.Partial && in.Doubtful()
 	return in, missing, nil
 }
 

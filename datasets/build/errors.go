@@ -37,10 +37,25 @@ func (e *MissingError) Unwrap() []error {
 
 // Hint says what a person can do; the sources' own hints say more.
 func (e *MissingError) Hint() string {
+	if slices.ContainsFunc(e.Sources, func(s *fetch.Error) bool { return s.Manual != "" }) {
+		return "with the file at hand: bench data build " + e.Dataset + " --from FILE"
+	}
 	if e.Divisible {
 		return "--partial builds " + e.Dataset + " from the other sources; it is then smaller and marked as partial, and its scores are not ranked with those of the full data set"
 	}
 	return ""
+}
+
+// FromError says that a data set takes no file from a person.
+type FromError struct{ Dataset string }
+
+func (e *FromError) Error() string {
+	return "data set " + e.Dataset + ": none of its sources is a file that a person has to get, so --from has nothing to stand for"
+}
+
+// Hint says what a person can do.
+func (e *FromError) Hint() string {
+	return "serve copies of its sources with --mirror DIR, or describe the file in a catalogue (--catalog FILE.yaml) under another name"
 }
 
 // UnknownError says that there is no such data set.

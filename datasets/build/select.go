@@ -42,11 +42,11 @@ var paper = []member{
 }
 
 // Suites returns the names of the suites: "paper" (the ScandEval paper's data
-// sets), "sample" (generated, for trying the program), "catalogue" (the user's
-// own, if there are any) and "all" (everything that can be built, without the
-// samples).
+// sets), "extra" (further open ones), "sample" (generated, for trying the
+// program), "catalogue" (the user's own, if there are any) and "all" (everything
+// that can be built, without the samples and without variants of data sets).
 func (b *Builder) Suites() []string {
-	names := []string{"paper", "sample", "all"}
+	names := []string{"paper", "extra", "sample", "all"}
 	if slices.ContainsFunc(b.Recipes, func(r recipes.Recipe) bool { return r.Origin == recipes.Catalogue }) {
 		names = append(names, "catalogue")
 	}
@@ -104,10 +104,11 @@ func (b *Builder) members(s Selection) ([]member, error) {
 	switch s.Suite {
 	case "paper":
 		suite = paper
-	case "", "all", "sample", "catalogue":
+	case "", "all", "extra", "sample", "catalogue":
 		for _, r := range b.Recipes {
 			if (s.Suite == "" && len(s.Names) > 0) ||
-				(s.Suite == "" || s.Suite == "all") && r.Origin != recipes.Generated ||
+				(s.Suite == "" || s.Suite == "all") && r.Origin != recipes.Generated && r.Suite != recipes.Variant ||
+				s.Suite == "extra" && r.Suite == recipes.Extra ||
 				s.Suite == "sample" && r.Origin == recipes.Generated ||
 				s.Suite == "catalogue" && r.Origin == recipes.Catalogue {
 				suite = append(suite, member{r.Name, r.Kind, r.Languages})

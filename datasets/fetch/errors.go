@@ -19,6 +19,8 @@ const (
 	Changed     Kind = "changed"     // the file is not the one that is pinned
 	NoSpace     Kind = "no space"    // the disk is full
 	BadMirror   Kind = "bad mirror"  // the mirror folder does not hold what its index says
+	ByHand      Kind = "by hand"     // a person has to accept a licence to get the file
+	Incomplete  Kind = "incomplete"  // the file is only a part of the corpus
 	Unreadable  Kind = "unreadable"  // a local file that cannot be read or written
 )
 
@@ -30,6 +32,8 @@ type Error struct {
 	// Want and Got are the two digests of a Changed or BadMirror file.
 	Want, Got string
 	Err       error // cause; may be nil
+	// Manual says where and how a person gets the file, if that is what it takes.
+	Manual string
 }
 
 func (e *Error) Error() string {
@@ -46,7 +50,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // build from the other sources alone may be better than none.
 func (e *Error) Gone() bool {
 	switch e.Kind {
-	case Offline, Missing, Denied, Unavailable:
+	case Offline, Missing, Denied, Unavailable, ByHand:
 		return true
 	}
 	return false
@@ -54,6 +58,9 @@ func (e *Error) Gone() bool {
 
 // Hint says what a person can do.
 func (e *Error) Hint() string {
+	if e.Manual != "" && e.Gone() {
+		return e.Manual
+	}
 	switch e.Kind {
 	case Offline:
 		return "check the connection, or use --mirror DIR with a folder that has the file (docs/formats.md, \"Mirror\")"
@@ -71,6 +78,8 @@ func (e *Error) Hint() string {
 		return "make room, or choose another place with --home DIR"
 	case BadMirror:
 		return "copy the mirror folder again from where it was made: it is damaged or incomplete"
+	case Incomplete:
+		return "give the whole file; --partial builds a smaller data set from what there is, marked as partial, whose scores are not ranked with those of the full one"
 	case Unreadable:
 		return "check the path and its permissions"
 	}

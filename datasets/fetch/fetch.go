@@ -49,6 +49,15 @@ type Source struct {
 	// upstream's digest is not known. GitBlob is git's id of the file:
 	// SHA-1("blob " length "\0" content).
 	SHA256, GitBlob string
+	// Also is another URL under which a mirror may hold the same content,
+	// perhaps unpacked; "": none. It is never downloaded.
+	Also string
+	// Manual says where and how a person gets the file whose owner wants a
+	// licence to be accepted, or "". It goes into the hint of errors.
+	Manual string
+	// Page says that URL is the page that a person has to visit, not the file:
+	// it is never downloaded.
+	Page bool
 }
 
 // Local says that the source is a file of this machine, which may change at
@@ -112,8 +121,33 @@ func (f *Fetcher) Fetch(ctx context.Context, s Source) (File, error) {
 		if e, ok := f.Mirror.Entry(s.URL); ok {
 			return f.fromMirror(s, e)
 		}
+		if e, ok := f.Mirror.Entry(s.Also); ok {
+			return f.fromMirror(s, e)
+		}
 	}
-	return f.download(ctx, s)
+	if s.Page {
+		return File{}, &Error{Kind: ByHand, URL: s.URL, Detail: "the file cannot be downloaded without a person: its owner wants the licence to be accepted", Manual: s.Manual}
+	}
+	file, err := f.download(ctx, s)
+	var e *Error
+	if s.Manual != "" && errors.As(err, &e) {
+		e.Manual = s.Manual
+	}
+	return file, err
+}
+
+// Given returns the file at path, which a person got by hand, as the file of s.
+// The pins of s apply; without any, its note says that nothing was compared.
+func Given(s Source, path string) (File, error) {
+	file, err := fromDisk(Source{URL: path, SHA256: s.SHA256, GitBlob: s.GitBlob})
+	if err != nil {
+		return File{}, err
+	}
+	file.URL = s.URL
+	if s.SHA256 == "" && s.GitBlob == "" {
+		file.Note = "given by hand; the owner's digest of the file is not known, so nothing was compared"
+	}
+	return file, nil
 }
 
 func fromDisk(s Source) (File, error) {

@@ -21,7 +21,8 @@ type BlockRow struct {
 // ReadColumns reads a file in one of the formats of the CoNLL shared tasks: a
 // word a line, fields between tabs, or between blanks where a line has no tab,
 // and an empty line after each sentence. Lines "# …" in front of a sentence are
-// comments; "#" alone is a word where the fields say so. Lines -DOCSTART- are
+// comments; "#" alone is a word where the number of fields says so, and the rows
+// have no tabs. Lines -DOCSTART- are
 // skipped. All rows must have as many fields as the first.
 func ReadColumns(b []byte, file string) ([]Block, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
@@ -31,6 +32,7 @@ func ReadColumns(b []byte, file string) ([]Block, error) {
 	var blocks []Block
 	var current Block
 	n, width := 0, 0
+	tabs := false // the rows have tabs between their fields
 	flush := func() error {
 		if len(current.Rows) > 0 {
 			blocks = append(blocks, current)
@@ -52,7 +54,8 @@ func ReadColumns(b []byte, file string) ([]Block, error) {
 		if current.Line == 0 {
 			current.Line = n
 		}
-		if strings.HasPrefix(line, "# ") && !strings.Contains(line, "\t") && len(current.Rows) == 0 && (width == 0 || len(strings.Fields(line)) != width) {
+		if strings.HasPrefix(line, "# ") && !strings.Contains(line, "\t") && len(current.Rows) == 0 &&
+			(width == 0 || tabs || len(strings.Fields(line)) != width) {
 			current.Comments = append(current.Comments, line)
 			continue
 		}
@@ -65,7 +68,7 @@ func ReadColumns(b []byte, file string) ([]Block, error) {
 			continue
 		}
 		if width == 0 {
-			width = len(fields)
+			width, tabs = len(fields), strings.Contains(line, "\t")
 		}
 		if len(fields) != width {
 			return nil, Errorf(file, n, "%d columns, the rows before have %d", len(fields), width)

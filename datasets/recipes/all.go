@@ -1,17 +1,21 @@
 package recipes
 
 // All returns the recipes of this package, in the order of the benchmark: by
-// task, then as in its paper.
+// task, then as in its paper; then the extra ones.
 func All() []Recipe {
 	all := []Recipe{
-		dane(), norneNB(), norneNN(), wikiannFO(),
+		dane(), suc3(), norneNB(), norneNN(), mimGoldNER(), wikiannFO(),
 		angryTweets(), norec(), swerec(),
 		scalaDA(), scalaSV(), scalaNB(), scalaNN(), scalaIS(), scalaFO(),
-		norquad(),
 		speed(),
+		unerDA(), unerSV(), unerNB(), unerNN(), fone(),
+		norquad(), squadV2SV(), xquadEN(), xquadDE(),
 	}
 	for i := range all {
 		all[i].Origin = BuiltIn
+		if all[i].Suite == "" {
+			all[i].Suite = Paper
+		}
 	}
 	return all
 }

@@ -12,7 +12,7 @@ import (
 func norquad() Recipe {
 	const repository, commit, folder = "ltgoslo/NorQuAD", "701f7db6a51f0264a282ce1ff8e59580251b391e", "data/evaluation/all/"
 	return Recipe{
-		Name: "norquad", Kind: datasets.QA, Version: 1, Languages: []string{"nb"},
+		Name: "norquad", Kind: datasets.QA, Version: 1, Languages: []string{"nb"}, Suite: Extra,
 		Licence:  "CC0 1.0",
 		Citation: "Ivanova, Andreassen, Jentoft, Wold and Øvrelid (2023): NorQuAD: Norwegian Question Answering Dataset. NoDaLiDa 2023.",
 		Homepage: "https://github.com/ltgoslo/NorQuAD",

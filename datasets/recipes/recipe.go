@@ -36,6 +36,12 @@ type Recipe struct {
 	// data set.
 	Definition string
 	Origin     Origin
+	// Suite is the suite of this package's recipes that it belongs to.
+	Suite Suite
+	// Rules names the rules by which the rows are made where there are several
+	// sets of them; "": the program's own. VariantOf is then the data set made
+	// by those.
+	Rules, VariantOf string
 
 	Seed    uint32 // of all draws
 	Sizes   Sizes  // rows of the data set
@@ -59,6 +65,18 @@ const (
 	BuiltIn   Origin = "built-in"
 	Catalogue Origin = "catalogue" // the user's own
 	Generated Origin = "generated" // made by the program itself, without sources
+)
+
+// Suite is a list of data sets with a name.
+type Suite string
+
+// The suites of this package's recipes.
+const (
+	Paper Suite = "paper" // those of the ScandEval paper
+	Extra Suite = "extra" // other open ones, for the same languages or the same tasks
+	// Variant holds other versions of data sets of the paper. They are meant
+	// only when they are named.
+	Variant Suite = "variant"
 )
 
 // Sizes are numbers of rows.
@@ -93,15 +111,42 @@ type Input struct {
 	Recipe *Recipe
 	// Files are the fetched sources, in the order of Recipe.Sources. In a partial
 	// build a file that could not be had has no Path.
-	Files   []fetch.File
+	Files []fetch.File
+	// Partial says that sources are missing, or may be incomplete, and that a
+	// smaller data set is wanted then.
 	Partial bool
 }
 
 // Have says whether source i is there. In a full build all are.
 func (in *Input) Have(i int) bool { return in.Files[i].Path != "" }
 
-// Name is what errors call source i: its URL.
-func (in *Input) Name(i int) string { return in.Recipe.Sources[i].URL }
+// Name is what errors call source i: its URL, or the path of a file that a
+// person gave.
+func (in *Input) Name(i int) string {
+	if f := in.Files[i]; f.Origin == fetch.FromDisk {
+		return f.Path
+	}
+	return in.Recipe.Sources[i].URL
+}
+
+// Doubtful says whether a source may be only a part of the file that it should
+// be: a person gave it, or its mirror calls it a sample. Other stand-ins are
+// whole but for some rows.
+func (in *Input) Doubtful() bool {
+	for i, f := range in.Files {
+		byHand := f.Origin == fetch.FromDisk && !in.Recipe.Sources[i].Local()
+		if f.Path != "" && (byHand || strings.HasPrefix(strings.ToLower(f.Note), "sample")) {
+			return true
+		}
+	}
+	return false
+}
+
+// Piece says whether the sources are only a part of the corpus although none
+// is missing, given the number of their base rows.
+func (in *Input) Piece(base int) bool {
+	return in.Doubtful() && base < in.Recipe.Base
+}
 
 // Read returns the content of source i.
 func (in *Input) Read(i int) ([]byte, error) { return os.ReadFile(in.Files[i].Path) }
@@ -111,7 +156,7 @@ func (in *Input) Read(i int) ([]byte, error) { return os.ReadFile(in.Files[i].Pa
 // them are usable. A full build gets what it wants. A partial one gets it too
 // if the rows suffice, else the same share of it that it has of the base rows.
 func (in *Input) SizesFor(want Sizes, base, usable int) Sizes {
-	if !in.Partial || want.total() <= usable {
+	if !in.Partial || in.Recipe.Base == 0 || want.total() <= usable {
 		return want
 	}
 	return want.times(float64(base) / float64(in.Recipe.Base))
@@ -137,40 +182,43 @@ func (in *Input) unzip(i int, name string) (content []byte, file string, err err
 	if err != nil {
 		return nil, "", err
 	}
-	z, err := zip.NewReader(bytes.NewReader(b), int64(len(b)))
+	files, err := raw.Zip(bytes.NewReader(b), int64(len(b)), in.Name(i))
 	if err != nil {
-		return nil, "", raw.Errorf(in.Name(i), 0, "no zip archive: %v", err)
+		return nil, "", err
 	}
 	var names []string
-	for _, entry := range z.File {
-		names = append(names, entry.Name)
-		if entry.Name != name {
-			continue
+	for _, z := range files {
+		if names = append(names, z.Name); z.Name == name {
+			content, err := in.entry(i, z)
+			return content, in.Name(i) + "!" + name, err
 		}
-		r, err := entry.Open()
-		if err != nil {
-			return nil, "", raw.Errorf(in.Name(i), 0, "%s: %v", name, err)
-		}
-		defer r.Close()
-		content, err := io.ReadAll(io.LimitReader(r, maxUnzipped+1))
-		if err != nil {
-			return nil, "", raw.Errorf(in.Name(i), 0, "%s: %v", name, err)
-		}
-		if len(content) > maxUnzipped {
-			return nil, "", raw.Errorf(in.Name(i), 0, "%s: more than %d bytes", name, maxUnzipped)
-		}
-		return content, in.Name(i) + "!" + name, nil
 	}
 	return nil, "", raw.Errorf(in.Name(i), 0, "no file %s in the archive; there are: %s", name, strings.Join(names, ", "))
+}
+
+// entry unpacks a file of source i, a zip archive.
+func (in *Input) entry(i int, z *zip.File) ([]byte, error) {
+	r, err := z.Open()
+	if err != nil {
+		return nil, raw.Errorf(in.Name(i), 0, "%s: %v", z.Name, err)
+	}
+	defer r.Close()
+	content, err := io.ReadAll(io.LimitReader(r, maxUnzipped+1))
+	if err != nil {
+		return nil, raw.Errorf(in.Name(i), 0, "%s: %v", z.Name, err)
+	}
+	if len(content) > maxUnzipped {
+		return nil, raw.Errorf(in.Name(i), 0, "%s: more than %d bytes", z.Name, maxUnzipped)
+	}
+	return content, nil
 }
 
 // draw splits rows as the benchmark does: all source splits pooled, then val,
 // test and train drawn one after the other, each with a fresh generator.
 func (in *Input) draw(rows []datasets.Row, base int) (*Output, error) {
-	size := in.SizesFor(in.Recipe.Sizes, base, len(rows))
-	parts, _, err := split.Chain(len(rows), in.Recipe.Seed, size.Val, size.Test, size.Train)
+	parts, err := in.drawAt(len(rows), base)
 	if err != nil {
-		return nil, fmt.Errorf("val, test and train drawn from %d rows: %w", len(rows), err)
+		return nil, err
 	}
 	return &Output{
 		Base: base,
@@ -178,6 +226,23 @@ func (in *Input) draw(rows []datasets.Row, base int) (*Output, error) {
 			datasets.Val: pick(rows, parts[0]), datasets.Test: pick(rows, parts[1]), datasets.Train: pick(rows, parts[2]),
 		},
 	}, nil
+}
+
+// drawAt is draw for n rows that are not at hand: it returns the numbers of the
+// rows of val, test and train.
+func (in *Input) drawAt(n, base int) ([][]int, error) {
+	if in.Piece(base) && !in.Partial {
+		return nil, &fetch.Error{
+			Kind: fetch.Incomplete, URL: in.Name(0),
+			Detail: fmt.Sprintf("%d of the corpus' %d sentences: a sample, or a torn copy", base, in.Recipe.Base),
+		}
+	}
+	size := in.SizesFor(in.Recipe.Sizes, base, n)
+	parts, _, err := split.Chain(n, in.Recipe.Seed, size.Val, size.Test, size.Train)
+	if err != nil {
+		return nil, fmt.Errorf("val, test and train drawn from %d rows: %w", n, err)
+	}
+	return parts, nil
 }
 
 // topUp splits a corpus that has its own test part but no validation part: its
