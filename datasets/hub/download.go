@@ -168,7 +168,11 @@ func (d *download) file(ctx context.Context, f RemoteFile) error {
 	for i := range segments {
 		segments[i] = url.PathEscape(segments[i])
 	}
-	address := d.c.Endpoint + "/" + d.info.ID + "/resolve/" + d.info.Commit + "/" + strings.Join(segments, "/")
+	place := "/"
+	if e.Dataset {
+		place = "/datasets/"
+	}
+	address := d.c.Endpoint + place + d.info.ID + "/resolve/" + d.info.Commit + "/" + strings.Join(segments, "/")
 	etag, size := f.etag(), f.Size
 	if etag == "" || size < 0 {
 		// A mirror that lists names only.
@@ -203,7 +207,7 @@ func (d *download) file(ctx context.Context, f RemoteFile) error {
 	} else if err := d.blob(ctx, e, address, etag, size); err != nil {
 		return err
 	}
-	if f.Name == "config.json" {
+	if f.Name == "config.json" && !e.Dataset {
 		d.mu.Lock()
 		d.config = etag
 		d.mu.Unlock()

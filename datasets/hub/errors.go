@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,7 +42,8 @@ const (
 // Error says why a model could not be had.
 type Error struct {
 	Kind     Kind
-	Model    string // as asked for
+	Model    string // as asked for; a data set if Dataset
+	Dataset  bool
 	Revision string
 	File     string // may be empty
 	Detail   string // one sentence
@@ -56,7 +58,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString("model " + e.Model)
+	b.WriteString(e.noun() + " " + e.Model)
 	if e.Revision != "" {
 		b.WriteString("@" + e.Revision)
 	}
@@ -75,17 +77,36 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
+// noun is what the repository holds.
+func (e *Error) noun() string {
+	if e.Dataset {
+		return "data set"
+	}
+	return "model"
+}
+
 // Hint says what a person can do.
 func (e *Error) Hint() string {
 	page := e.endpoint + "/" + e.Model
+	if e.Dataset {
+		page = e.endpoint + "/datasets/" + e.Model
+		switch e.Kind {
+		case BadName:
+			return "name a data set as hub:org/name or hub:org/name@revision"
+		case Unreachable:
+			return "check the connection and HTTPS_PROXY; HF_ENDPOINT names a mirror of the Hub; or copy the data set into the cache ($HF_HOME/hub) from a machine that has it"
+		case BadFile:
+			return "see " + page + "/tree/" + cmp.Or(e.Revision, "main") + " for what there is"
+		}
+	}
 	switch e.Kind {
 	case BadName:
 		return "name a model as org/name or org/name@revision, or a folder as ./folder"
 	case NoModel:
 		if !e.hadToken {
-			return "check the spelling; if the model is private, set HF_TOKEN to a token that may read it"
+			return "check the spelling; if the " + e.noun() + " is private, set HF_TOKEN to a token that may read it"
 		}
-		return "check the spelling; if the model is private, HF_TOKEN must be of somebody who may read it"
+		return "check the spelling; if the " + e.noun() + " is private, HF_TOKEN must be of somebody who may read it"
 	case NoRevision:
 		return "see " + page + "/refs for the branches and tags there are"
 	case NoFile:
@@ -96,7 +117,7 @@ func (e *Error) Hint() string {
 		}
 		return "accept the terms on " + page + " with the account that HF_TOKEN belongs to; some owners then have to approve you"
 	case Disabled:
-		return "choose another model: only the Hub or the owner can bring it back"
+		return "choose another " + e.noun() + ": only the Hub or the owner can bring it back"
 	case BadToken:
 		return "HF_TOKEN (or the token file that `hf auth login` wrote) is wrong or has expired: replace it, or remove it for public models"
 	case Forbidden:
@@ -110,7 +131,7 @@ func (e *Error) Hint() string {
 	case NotAHub:
 		return "check HF_ENDPOINT (now " + e.endpoint + "), the proxy, and whether the network asks you to log in first"
 	case OfflineMode, Incomplete:
-		return "unset HF_HUB_OFFLINE for once, or copy the model into the cache from a machine that has it"
+		return "unset HF_HUB_OFFLINE for once, or copy the " + e.noun() + " into the cache from a machine that has it"
 	case Corrupted:
 		return "run it again; if it stays, a proxy or mirror on the way changes files, or the Hub's copy is damaged"
 	case NoSpace:

@@ -1,5 +1,6 @@
-// Package hub gets models from the Hugging Face Hub into the cache that the
-// official client uses, so that both share downloads:
+// Package hub gets models and data sets from the Hugging Face Hub into the cache
+// that the official client uses, so that both share downloads (data sets are in
+// datasets--org--name):
 //
 //	CACHE/models--org--name/refs/REVISION          text: the commit
 //	CACHE/models--org--name/blobs/ETAG             the bytes
@@ -167,14 +168,19 @@ var (
 
 // SplitName splits org/name@revision. Without a revision it is main.
 func SplitName(name string) (id, revision string, err error) {
+	return split(name, Error{endpoint: DefaultEndpoint})
+}
+
+func split(name string, e Error) (id, revision string, err error) {
 	id, revision, given := strings.Cut(name, "@")
 	bad := func(detail string) (string, string, error) {
-		return "", "", &Error{Kind: BadName, Model: name, Detail: detail, endpoint: DefaultEndpoint}
+		e.Kind, e.Model, e.Revision, e.Detail = BadName, name, "", detail
+		return "", "", &e
 	}
 	switch {
 	case !idPattern.MatchString(id) || len(id) > 96 || strings.Contains(id, "--") || strings.Contains(id, "..") ||
 		strings.HasSuffix(id, ".git") || strings.HasSuffix(id, ".") || strings.HasSuffix(id, "-"):
-		return bad("this is not the name of a model on the Hub")
+		return bad("this is not the name of a " + e.noun() + " on the Hub")
 	case given && !validRevision(revision):
 		return bad("what follows the @ is not a branch, tag or commit")
 	}

@@ -21,15 +21,20 @@ const maxListing = 64 << 20
 
 // Resolve asks the Hub which commit a revision is, and what is in it.
 func (c *Client) Resolve(ctx context.Context, id, revision string) (Info, error) {
-	e := c.fault(id, revision)
-	if _, _, err := SplitName(id + "@" + revision); err != nil {
+	return c.resolve(ctx, c.fault(id, revision), "models")
+}
+
+// resolve asks the API for the kind of repository: models or datasets.
+func (c *Client) resolve(ctx context.Context, e Error, kind string) (Info, error) {
+	id, revision := e.Model, e.Revision
+	if _, _, err := split(id+"@"+revision, e); err != nil {
 		return Info{}, err
 	}
 	if c.Offline {
 		e.Kind, e.Detail = OfflineMode, "the Hub may not be asked (HF_HUB_OFFLINE)"
 		return Info{}, &e
 	}
-	u := c.Endpoint + "/api/models/" + id + "/revision/" + url.PathEscape(revision) + "?blobs=true"
+	u := c.Endpoint + "/api/" + kind + "/" + id + "/revision/" + url.PathEscape(revision) + "?blobs=true"
 	var m struct {
 		ID       string          `json:"id"`
 		SHA      string          `json:"sha"`
@@ -276,13 +281,13 @@ func (c *Client) refused(e Error, r *http.Response, own bool) *Error {
 		return set(BadToken, "the Hub does not accept the token")
 	case code == "RepoNotFound" || r.StatusCode == http.StatusUnauthorized:
 		// The Hub does not tell strangers whether a private repository exists.
-		return set(NoModel, "there is no such model on the Hub, or it is private")
+		return set(NoModel, "there is no such "+e.noun()+" on the Hub, or it is private")
 	case r.StatusCode == http.StatusForbidden:
 		return set(Forbidden, "the Hub refuses access")
 	case r.StatusCode == http.StatusNotFound && e.File != "":
 		return set(NoFile, "the repository has no such file")
 	case r.StatusCode == http.StatusNotFound:
-		return set(NoModel, "there is no such model on the Hub, or it is private")
+		return set(NoModel, "there is no such "+e.noun()+" on the Hub, or it is private")
 	}
 	return set(Server, "the Hub does not take the request")
 }

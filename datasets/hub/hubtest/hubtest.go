@@ -38,7 +38,7 @@ type Server struct {
 	namesOnly bool
 }
 
-// Repo is a model.
+// Repo is a model or a data set.
 type Repo struct {
 	ID string
 	// Gated is "", auto or manual: files need a token of Readers.
@@ -106,6 +106,9 @@ func (s *Server) Add(id string, files map[string][]byte) *Repo {
 	s.repos[id] = r
 	return r
 }
+
+// AddDataset makes a data set with one commit on main.
+func (s *Server) AddDataset(id string, files map[string][]byte) *Repo { return s.Add("datasets/"+id, files) }
 
 // Commit puts files on a branch, or makes a tag, and returns the commit.
 func (r *Repo) Commit(ref string, files map[string][]byte) string {
@@ -212,7 +215,7 @@ func Model() map[string][]byte {
 // large says whether a file is in large file storage.
 func large(name string) bool {
 	switch path.Ext(name) {
-	case ".safetensors", ".bin", ".h5", ".msgpack", ".onnx", ".pt", ".model":
+	case ".safetensors", ".bin", ".h5", ".msgpack", ".onnx", ".pt", ".model", ".parquet":
 		return true
 	}
 	return false
@@ -364,11 +367,18 @@ func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 	if f.answer(w, r) {
 		return
 	}
-	rest, api := strings.CutPrefix(r.URL.EscapedPath(), "/api/models/")
-	if !api {
+	rest, api := strings.CutPrefix(r.URL.EscapedPath(), "/api/")
+	if api {
+		rest = strings.TrimPrefix(rest, "models/")
+	} else {
 		rest = strings.TrimPrefix(rest, "/")
 	}
+	// Data sets are kept under their ids with "datasets/" before them.
+	rest, dataset := strings.CutPrefix(rest, "datasets/")
 	id, tail := splitID(rest)
+	if dataset {
+		id = "datasets/" + id
+	}
 	s.mu.Lock()
 	repo, to := s.repos[id], s.renamed[id]
 	namesOnly := s.namesOnly
@@ -377,6 +387,9 @@ func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 		prefix := "/"
 		if api {
 			prefix = "/api/models/"
+			if dataset {
+				prefix = "/api/"
+			}
 		}
 		http.Redirect(w, r, prefix+to+tail+query(r.URL), http.StatusTemporaryRedirect)
 		return
@@ -508,7 +521,7 @@ func modelInfo(r *Repo, commit string, blobs bool) map[string]any {
 		siblings = append(siblings, x)
 	}
 	return map[string]any{
-		"_id": "0", "id": r.ID, "modelId": r.ID, "sha": commit, "private": r.Private, "disabled": r.Disabled, "gated": gated,
+		"_id": "0", "id": strings.TrimPrefix(r.ID, "datasets/"), "modelId": r.ID, "sha": commit, "private": r.Private, "disabled": r.Disabled, "gated": gated,
 		"lastModified": "2026-01-02T03:04:05.000Z", "createdAt": "2026-01-02T03:04:05.000Z", "downloads": 1, "likes": 0,
 		"tags": []string{"pytorch", "da"}, "pipeline_tag": "fill-mask", "siblings": siblings,
 	}

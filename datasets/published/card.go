@@ -1,0 +1,74 @@
+package published
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// card is the file in which a repository describes itself.
+const card = "README.md"
+
+// maxCard bounds what is read of a card.
+const maxCard = 1 << 20
+
+// about is what a card tells machines.
+type about struct {
+	languages []string
+	licence   string
+}
+
+var frontMatter = regexp.MustCompile(`(?s)\A\x{FEFF}?---\r?\n(.*?)\r?\n---`)
+
+// readCard reads the YAML at the head of a card. One that cannot be understood
+// tells nothing: it is not written for this program.
+func readCard(path string) (about, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return about{}, err
+	}
+	m := frontMatter.FindSubmatch(text[:min(len(text), maxCard)])
+	if m == nil {
+		return about{}, nil
+	}
+	var head struct {
+		Language yaml.Node `yaml:"language"`
+		License  yaml.Node `yaml:"license"`
+	}
+	if yaml.Unmarshal(m[1], &head) != nil {
+		return about{}, nil
+	}
+	a := about{licence: strings.Join(scalars(head.License), ", ")}
+	for _, l := range scalars(head.Language) {
+		switch {
+		case l == "no": // both written languages
+			a.languages = append(a.languages, "nb", "nn")
+		case language.MatchString(l):
+			a.languages = append(a.languages, l)
+		}
+	}
+	slices.Sort(a.languages)
+	a.languages = slices.Compact(a.languages)
+	return a, nil
+}
+
+// scalars are the values of a scalar or of a list of them, as they are written:
+// "no" is a language, not false.
+func scalars(n yaml.Node) []string {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		return []string{n.Value}
+	case yaml.SequenceNode:
+		var out []string
+		for _, c := range n.Content {
+			if c.Kind == yaml.ScalarNode {
+				out = append(out, c.Value)
+			}
+		}
+		return out
+	}
+	return nil
+}
