@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -132,3 +133,7 @@ func dates(answer string, lang Lang) []string {
 		strconv.Itoa(year),
 	}
 }
+
+// spoken says whether a text has a letter: one without is the same in all
+// languages.
+func spoken(s string) bool { return strings.IndexFunc(s, unicode.IsLetter) >= 0 }
