@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bench/datasets"
@@ -26,6 +27,7 @@ func newData(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error { return a.dataList() },
 	}
 	var o build.Options
+	var rules string
 	make := &cobra.Command{
 		Use: "build NAME…", Short: "Build data sets from their sources", Args: cobra.MinimumNArgs(1),
 		Long: `Build data sets from their sources. Two builds give equal bytes.
@@ -36,11 +38,15 @@ built from the others, smaller, and marked as partial in dataset.json, in its
 digest and in every record.
 
 A source whose licence a person has to accept is not downloaded: the error says
-where it is. --from FILE then gives the file.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.dataBuild(c.Context(), args, o) },
+where it is. --from FILE then gives the file.
+
+--rules scandeval makes ScaLA as ScandEval's own program does, flaws included, as
+a data set of its own: scala-da becomes scala-da-scandeval.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.dataBuild(c.Context(), args, rules, o) },
 	}
 	make.Flags().BoolVar(&o.Partial, "partial", false, "build also where a source cannot be had, or is only a part of the corpus")
 	make.Flags().StringVar(&o.From, "from", "", "the file that a person got for the one data set NAME")
+	make.Flags().StringVar(&rules, "rules", "paper", "rules by which sentences are corrupted: paper or scandeval")
 	var rows int
 	show := &cobra.Command{
 		Use: "show NAME", Short: "Show what a data set is, and some of its rows", Args: cobra.ExactArgs(1),
@@ -104,7 +110,7 @@ func (a *app) encode(kind string, v any) error {
 	return err
 }
 
-func (a *app) dataBuild(ctx context.Context, names []string, o build.Options) error {
+func (a *app) dataBuild(ctx context.Context, names []string, rules string, o build.Options) error {
 	if o.From != "" && len(names) > 1 {
 		return usage("build them one after the other, each with its file", "--from gives the file of one data set, %d are named", len(names))
 	}
@@ -112,8 +118,9 @@ func (a *app) dataBuild(ctx context.Context, names []string, o build.Options) er
 	if err != nil {
 		return err
 	}
-	for _, name := range names { // a wrong name is found before the first download
-		if _, err := b.Recipe(name); err != nil {
+	names = slices.Clone(names)
+	for i, name := range names { // a wrong name is found before the first download
+		if names[i], err = b.Variant(name, rules); err != nil {
 			return &usageError{err: err}
 		}
 	}

@@ -186,11 +186,14 @@ func (b *Builder) build(ctx context.Context, r recipes.Recipe, o Options) (*data
 		}
 	}
 	if len(missing) > 0 || in.Piece(out.Base) {
-		m.Partial = &datasets.Partial{Scale: float64(out.Base) / float64(r.Base), Missing: []string{}}
+		m.Partial = &datasets.Partial{Scale: float64(out.Base) / float64(r.Base)}
 		for _, e := range missing {
 			m.Partial.Missing = append(m.Partial.Missing, e.URL)
 		}
 		if len(missing) == 0 {
+			for _, i := range in.Doubtful() {
+				m.Partial.Missing = append(m.Partial.Missing, r.Sources[i].URL)
+			}
 			m.Notes = append(m.Notes, fmt.Sprintf("built from %d of the corpus' %d sentences", out.Base, r.Base))
 		}
 	}
@@ -231,7 +234,7 @@ func (b *Builder) fetch(ctx context.Context, r recipes.Recipe, o Options) (in *r
 		in.Partial = true
 		b.log().Warn("building from some of the sources only", "data set", r.Name, "missing", len(missing), "of", len(r.Sources))
 	}
-	in.Partial = in.Partial || o.Partial && in.Doubtful()
+	in.Partial = in.Partial || o.Partial && len(in.Doubtful()) > 0
 	return in, missing, nil
 }
 

@@ -110,7 +110,7 @@ func TestBuildTwice(t *testing.T) {
 		if i.Status != Full && i.Status != Part && i.Status != Planned && i.Name != "mim-gold-ner" && i.Name != "fone" {
 			t.Errorf("%s is %s: %s", i.Name, i.Status, i.Problem)
 		}
-		if (i.Status == Part) != slices.Contains([]string{"norquad", "scala-nb", "scala-nn", "suc3", "uner-nb", "uner-nn"}, i.Name) {
+		if (i.Status == Part) != slices.Contains([]string{"norquad", "scala-nb", "scala-nn", "suc3", "uner-nb", "uner-nn"}, strings.TrimSuffix(i.Name, "-scandeval")) {
 			t.Errorf("%s is %s", i.Name, i.Status)
 		}
 	}
@@ -403,6 +403,8 @@ func TestSelect(t *testing.T) {
 		"two languages":    {Selection{Tasks: []datasets.Kind{datasets.Sentiment}, Languages: []string{"sv", "nn"}}, "norec swerec"},
 		"paper, LA":        {Selection{Suite: "paper", Tasks: []datasets.Kind{datasets.Acceptability}}, "scala-da scala-sv scala-nb scala-nn scala-is scala-fo"},
 		"sample":           {Selection{Suite: "sample"}, "sample-ner sample-sentiment sample-acceptability sample-qa"},
+		"a variant":        {Selection{Names: []string{"scala-da-scandeval"}}, "scala-da-scandeval"},
+		"all, LA":          {Selection{Suite: "all", Tasks: []datasets.Kind{datasets.Acceptability}}, "scala-da scala-sv scala-nb scala-nn scala-is scala-fo"},
 		"a sample by name": {Selection{Names: []string{"sample-qa"}}, "sample-qa"},
 		"catalogue":        {Selection{Suite: "catalogue"}, "mine"},
 		"paper":            {Selection{Suite: "paper"}, "!scandiqa-da: it belongs to the benchmark"},
@@ -558,6 +560,23 @@ func TestFailedBuild(t *testing.T) {
 	for _, e := range entries {
 		if e.Name() != ".mine.lock" {
 			t.Errorf("left behind: %s", e.Name())
+		}
+	}
+}
+
+func TestVariant(t *testing.T) {
+	b := without(t)
+	for _, test := range []struct{ name, rules, want string }{
+		{"scala-da", "scandeval", "scala-da-scandeval"},
+		{"scala-da", "paper", "scala-da"},
+		{"dane", "", "dane"},
+		{"dane", "scandeval", "!dane cannot be made by the rules \"scandeval\"; scala-da, scala-sv"},
+		{"scala-da", "mine", "!no rules \"mine\""},
+		{"scala", "scandeval", "!no data set \"scala\""},
+	} {
+		got, err := b.Variant(test.name, test.rules)
+		if msg, isErr := strings.CutPrefix(test.want, "!"); isErr && (err == nil || !strings.Contains(err.Error(), msg)) || !isErr && (err != nil || got != test.want) {
+			t.Errorf("%s by %q: %q, error %v", test.name, test.rules, got, err)
 		}
 	}
 }

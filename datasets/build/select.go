@@ -137,6 +137,30 @@ func (b *Builder) members(s Selection) ([]member, error) {
 	return out, errors.Join(unknown...)
 }
 
+// Variant returns the name of the data set that has the rows of another one made
+// by other rules; "" and "paper" are the data set itself.
+func (b *Builder) Variant(name, rules string) (string, error) {
+	if _, err := b.Recipe(name); err != nil {
+		return "", err
+	}
+	if rules == "" || rules == "paper" {
+		return name, nil
+	}
+	var there []string
+	for _, r := range b.Recipes {
+		if r.VariantOf == name && r.Rules == rules {
+			return r.Name, nil
+		}
+		if r.Rules == rules {
+			there = append(there, r.VariantOf)
+		}
+	}
+	if there == nil {
+		return "", fmt.Errorf("there are no rules %q; there are paper (the default) and scandeval", rules)
+	}
+	return "", fmt.Errorf("data set %s cannot be made by the rules %q; %s can", name, rules, strings.Join(there, ", "))
+}
+
 func speaks(languages []string, l string) bool {
 	if l == "no" {
 		return slices.Contains(languages, "no") || slices.Contains(languages, "nb") || slices.Contains(languages, "nn")

@@ -129,23 +129,23 @@ func (in *Input) Name(i int) string {
 	return in.Recipe.Sources[i].URL
 }
 
-// Doubtful says whether a source may be only a part of the file that it should
-// be: a person gave it, or its mirror calls it a sample. Other stand-ins are
-// whole but for some rows.
-func (in *Input) Doubtful() bool {
+// Doubtful returns the sources that may be only a part of the file that they
+// should be: a person gave it, or its mirror calls it a sample. Other stand-ins
+// are whole but for some rows.
+func (in *Input) Doubtful() (sources []int) {
 	for i, f := range in.Files {
 		byHand := f.Origin == fetch.FromDisk && !in.Recipe.Sources[i].Local()
 		if f.Path != "" && (byHand || strings.HasPrefix(strings.ToLower(f.Note), "sample")) {
-			return true
+			sources = append(sources, i)
 		}
 	}
-	return false
+	return sources
 }
 
 // Piece says whether the sources are only a part of the corpus although none
 // is missing, given the number of their base rows.
 func (in *Input) Piece(base int) bool {
-	return in.Doubtful() && base < in.Recipe.Base
+	return base < in.Recipe.Base && len(in.Doubtful()) > 0
 }
 
 // Read returns the content of source i.

@@ -64,7 +64,7 @@ func input(t *testing.T, r Recipe) *Input {
 		}
 		in.Files[i] = file
 	}
-	in.Partial = in.Partial || in.Doubtful()
+	in.Partial = in.Partial || len(in.Doubtful()) > 0
 	return in
 }
 
@@ -108,7 +108,7 @@ func readGolden[T any](t *testing.T, path string) []T {
 func TestSizes(t *testing.T) {
 	sizes := map[string]Sizes{
 		// 1,214 usable sentences: the published scala-fo has 1,024 test rows too.
-		"scala-fo": {1024, 256, 1024},
+		"scala-fo": {1024, 256, 1024}, "scala-fo-scandeval": {1024, 256, 1024},
 		// 944 of 4,752 questions are at hand: 1024, 256 and 2048 times 0.19865.
 		"norquad": {203, 50, 406},
 		// A sample of 2,900 of 74,245 sentences: times 0.03906.
@@ -130,7 +130,7 @@ func TestSizes(t *testing.T) {
 				t.Errorf("sizes %v, want %v", got, want)
 			}
 			// The sources that cannot be had are the training parts of these.
-			if partial := slices.Contains([]string{"scala-nb", "scala-nn", "norquad", "suc3", "uner-nb", "uner-nn"}, r.Name); partial != in.Partial {
+			if partial := slices.Contains([]string{"scala-nb", "scala-nn", "norquad", "suc3", "uner-nb", "uner-nn"}, strings.TrimSuffix(r.Name, "-scandeval")); partial != in.Partial {
 				t.Errorf("partial %v", in.Partial)
 			}
 			if r.Base > 0 && !in.Partial && out.Base != r.Base && r.Name != "norne-nb" && r.Name != "norne-nn" {
@@ -441,3 +441,47 @@ var (
 	daneTest  = []int{465, 603, 2581, 2399, 4093, 2998, 4390, 330, 2689, 3101, 5312, 4435}
 	daneTrain = []int{2131, 1743, 2791, 2537, 2285, 4443, 1547, 511, 2230, 3950, 1095, 555}
 )
+
+// The variant by the original's rules: the same sentences in the same splits and
+// order, corrupted as its goldens have it.
+func TestScandEvalRules(t *testing.T) {
+	type sentence struct {
+		ID                     string `json:"sent_id"`
+		Text                   string
+		Deletions, Flips       []string
+		FlipLeft               []int `json:"flip_left"`
+		BreaksRules, EqualsOwn []int
+	}
+	golden := map[string]sentence{}
+	for _, s := range readGolden[sentence](t, "golden/scala/fo_farpahc.jsonl.gz") {
+		golden[s.ID] = s
+	}
+	_, paper := run(t, "scala-fo")
+	in, out := run(t, "scala-fo-scandeval")
+	if in.Recipe.VariantOf != "scala-fo" || in.Recipe.Suite != Variant {
+		t.Errorf("%+v", in.Recipe)
+	}
+	other := 0
+	for _, part := range datasets.Splits {
+		for i, r := range out.Rows[part] {
+			p := paper.Rows[part][i]
+			if r.ID != p.ID || r.Label != p.Label {
+				t.Fatalf("%s row %d is %s %s, by the paper's rules %s %s", part, i, r.ID, r.Label, p.ID, p.Label)
+			}
+			g := golden[r.ID[:len(r.ID)-2]]
+			switch {
+			case r.Label == "correct" && r.Text != g.Text:
+				t.Errorf("%+v, want %q", r, g.Text)
+			case r.Label == "incorrect" && r.Corruption.Type == scala.Delete && !slices.Contains(g.Deletions, r.Text),
+				r.Label == "incorrect" && r.Corruption.Type == scala.Flip && !slices.Contains(g.Flips, r.Text):
+				t.Errorf("%+v is none of the original's", r)
+			}
+			if r.Text != p.Text {
+				other++
+			}
+		}
+	}
+	if other == 0 {
+		t.Error("the variant is the data set")
+	}
+}

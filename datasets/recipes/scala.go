@@ -28,7 +28,21 @@ func scalaRecipe(language string, base int, sources ...fetch.Source) Recipe {
 	}
 }
 
-func makeScala(in *Input) (*Output, error) {
+// scandEvalRules returns the variant of a ScaLA recipe that corrupts sentences
+// as ScandEval's own program does, flaws included. It is a data set of its own.
+func scandEvalRules(r Recipe) Recipe {
+	r.VariantOf, r.Rules, r.Suite = r.Name, "scandeval", Variant
+	r.Name += "-scandeval"
+	r.Notes = []string{
+		"corrupted as by ScandEval's own program (9.3.2), which breaks some of the paper's rules, changes the case of words, and can call a correct sentence incorrect; for comparisons with " + r.VariantOf + " only",
+		"the program draws without a seed, so the published corruptions cannot be drawn again: these are others of the same kind",
+	}
+	return r
+}
+
+// scalaSentences reads all treebanks at hand. With all rows, range rows and
+// empty nodes are words.
+func scalaSentences(in *Input, allRows bool) ([]scala.Sentence, error) {
 	var all []scala.Sentence
 	for i := range in.Files {
 		if !in.Have(i) {
@@ -38,13 +52,21 @@ func makeScala(in *Input) (*Output, error) {
 		if err != nil {
 			return nil, err
 		}
+		seen := ids{}
 		part := strings.TrimSuffix(path.Base(in.Name(i)), ".conllu")
 		for n, c := range sentences {
 			s := scala.Sentence{ID: c.ID(), Text: c.Text(), Language: in.Recipe.Languages[0]}
 			if s.ID == "" {
 				s.ID = fmt.Sprintf("%s-%d", part, n+1)
 			}
-			for _, w := range c.Words() {
+			if err := seen.add(s.ID, c.File, c.Line); err != nil {
+				return nil, err
+			}
+			words := c.Words()
+			if allRows {
+				words = c.Rows
+			}
+			for _, w := range words {
 				s.Words, s.Tags = append(s.Words, w.Form), append(s.Tags, w.UPOS)
 			}
 			if s.Text == "" {
@@ -52,6 +74,15 @@ func makeScala(in *Input) (*Output, error) {
 			}
 			all = append(all, s)
 		}
+	}
+	return all, nil
+}
+
+func makeScala(in *Input) (*Output, error) {
+	original := in.Recipe.Rules == "scandeval"
+	all, err := scalaSentences(in, original)
+	if err != nil {
+		return nil, err
 	}
 	usable := scala.Usable(all)
 	rows := in.Recipe.Sizes
@@ -80,7 +111,13 @@ func makeScala(in *Input) (*Output, error) {
 		var good, bad []datasets.Row
 		for _, i := range parts[k] {
 			s := usable[i]
-			c, ok := s.Draw(g.IntN, func(text string) bool { return correct[text] })
+			var c scala.Corrupted
+			var ok bool
+			if original {
+				c, ok = s.ScandEvalDraw(g.IntN)
+			} else {
+				c, ok = s.Draw(g.IntN, func(text string) bool { return correct[text] })
+			}
 			if !ok {
 				return nil, fmt.Errorf("sentence %s cannot be corrupted: %q", s.ID, s.Text)
 			}
