@@ -1,0 +1,426 @@
+// Package pool spreads batches over several executors, such as the Docker
+// engines of several hosts. To the runner the pool is one executor.
+//
+// Where a batch went is written into its folder before it is started there, so
+// that a later bench finds it again. A host that does not work is left alone
+// for a while and then tried again; its batches end with an error, which the
+// runner answers by starting them anew, on another host.
+package pool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"bench/internal/atomicfile"
+	"bench/runner"
+	"bench/runner/job"
+
+	"github.com/gofrs/flock"
+)
+
+// Host is a place where batches can run.
+type Host struct {
+	Name string
+	// Open makes its executor and says how many batches it takes at a time. It
+	// is called when the host is needed first, and again after it has failed.
+	Open func(context.Context) (e runner.Executor, slots int, err error)
+}
+
+// Options of a pool.
+type Options struct {
+	// Rest is how long a host that failed is left alone, doubled each time it
+	// fails again, up to 32-fold. 0: 10 s.
+	Rest time.Duration
+	// Patience is how long a batch waits for a host when none works. A pool no
+	// host of which ever worked does not wait. 0: 15 min.
+	Patience time.Duration
+	// Notice is told, in a sentence, of hosts that fail and that come back. May be nil.
+	Notice func(string)
+}
+
+// Pool implements runner.Executor.
+type Pool struct {
+	o     Options
+	hosts []*host
+
+	mu      sync.Mutex
+	changed chan struct{}     // closed when a slot or a host gets free
+	held    map[job.Dir]*host // slots in use, by batch
+}
+
+// host is the state of a Host. Pool.mu guards it, but for opening.
+type host struct {
+	Host
+	opening  sync.Mutex
+	executor runner.Executor // nil: not open
+	slots    int             // 0: not known yet, one batch may try
+	busy     int
+	models   map[string]bool // whose batches ran there: their snapshots may still be there
+	failures int             // in a row
+	until    time.Time       // not before then
+	err      error           // why; nil: it works as far as is known
+}
+
+// New returns a pool of hosts, whose names must differ. The earlier of two that
+// are otherwise equal is preferred.
+func New(hosts []Host, o Options) *Pool {
+	if o.Rest == 0 {
+		o.Rest = 10 * time.Second
+	}
+	if o.Patience == 0 {
+		o.Patience = 15 * time.Minute
+	}
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
+	p := &Pool{o: o, changed: make(chan struct{}), held: map[job.Dir]*host{}}
+	for _, h := range hosts {
+		p.hosts = append(p.hosts, &host{Host: h, models: map[string]bool{}})
+	}
+	return p
+}
+
+// Slots opens all hosts and returns how many batches they take together. The
+// error says why none works; of others, Notice is told.
+func (p *Pool) Slots(ctx context.Context) (int, error) {
+	var wait sync.WaitGroup
+	for _, h := range p.hosts {
+		wait.Go(func() { p.open(ctx, h) })
+	}
+	wait.Wait()
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, h := range p.hosts {
+		if h.executor != nil {
+			n += h.slots
+		}
+	}
+	if n == 0 {
+		return 0, p.noHost()
+	}
+	return n, nil
+}
+
+// noHost is the error when no host works: the first host's, if it is one that
+// says what to do.
+func (p *Pool) noHost() error {
+	var errs []error
+	for _, h := range p.hosts {
+		if h.err != nil {
+			errs = append(errs, fmt.Errorf("host %s: %w", h.Name, h.err))
+		}
+	}
+	if len(errs) == 1 {
+		return errs[0]
+	}
+	hint := "mend one of them, then run the same command again: finished seeds are kept"
+	var own *runner.PreconditionError
+	if len(errs) > 0 && errors.As(errs[0], &own) {
+		hint = own.Hint
+	}
+	return &runner.PreconditionError{What: fmt.Sprintf("none of the %d hosts works", len(p.hosts)), Hint: hint, Err: errors.Join(errs...)}
+}
+
+// open makes the host's executor if it has none.
+func (p *Pool) open(ctx context.Context, h *host) (runner.Executor, error) {
+	h.opening.Lock()
+	defer h.opening.Unlock()
+	p.mu.Lock()
+	e := h.executor
+	p.mu.Unlock()
+	if e != nil {
+		return e, nil
+	}
+	e, slots, err := h.Open(ctx)
+	if err != nil {
+		if ctx.Err() == nil {
+			p.failed(h, err)
+		}
+		return nil, err
+	}
+	p.mu.Lock()
+	back := h.err != nil
+	h.executor, h.slots, h.err, h.failures = e, max(1, slots), nil, 0
+	p.wake()
+	p.mu.Unlock()
+	if back {
+		p.o.Notice(fmt.Sprintf("host %s is back", h.Name))
+	}
+	return e, nil
+}
+
+// failed leaves a host alone for a while.
+func (p *Pool) failed(h *host, err error) {
+	p.mu.Lock()
+	rest := p.o.Rest << min(h.failures, 5)
+	h.failures++
+	h.executor, h.err, h.until = nil, err, time.Now().Add(rest)
+	p.wake()
+	p.mu.Unlock()
+	p.o.Notice(fmt.Sprintf("host %s: %v; it is left alone for %v", h.Name, err, rest))
+}
+
+func (p *Pool) wake() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// acquire waits for a slot for the batch in d: on a host that has the model, else on the one with
+// the largest share of free slots. Hosts in not are passed over.
+func (p *Pool) acquire(ctx context.Context, d job.Dir, model string, not []*host) (*host, error) {
+	began := time.Now()
+	for {
+		p.mu.Lock()
+		now := time.Now()
+		var best *host
+		var score float64
+		var next time.Time // when a host may be tried again
+		works := false
+		for _, h := range p.hosts {
+			if slices.Contains(not, h) {
+				continue
+			}
+			if h.err != nil && now.Before(h.until) {
+				if next.IsZero() || h.until.Before(next) {
+					next = h.until
+				}
+				continue
+			}
+			if h.err == nil {
+				works = true
+			}
+			slots := max(1, h.slots)
+			if h.executor == nil {
+				slots = 1 // one batch finds out whether it works
+			}
+			if h.busy >= slots {
+				continue
+			}
+			s := float64(slots-h.busy) / float64(slots)
+			if h.models[model] {
+				s += 2
+			}
+			if h.err != nil {
+				s -= 1
+			}
+			if best == nil || s > score {
+				best, score = h, s
+			}
+		}
+		if best != nil {
+			p.hold(d, best)
+			p.mu.Unlock()
+			return best, nil
+		}
+		if !works && (len(not) == len(p.hosts) || time.Since(began) > p.o.Patience) {
+			err := p.noHost()
+			p.mu.Unlock()
+			return nil, err
+		}
+		changed := p.changed
+		p.mu.Unlock()
+		var later <-chan time.Time
+		if !next.IsZero() {
+			later = time.After(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-changed:
+		case <-later:
+		}
+	}
+}
+
+// hold books a slot of h for the batch in d, which has at most one. p.mu is held.
+func (p *Pool) hold(d job.Dir, h *host) {
+	if p.held[d] == nil {
+		p.held[d] = h
+		h.busy++
+	}
+}
+
+func (p *Pool) release(d job.Dir) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if h := p.held[d]; h != nil {
+		delete(p.held, d)
+		h.busy--
+		p.wake()
+	}
+}
+
+// place is pool.json in a batch's folder: where it runs.
+type place struct {
+	Schema int    `json:"schema"`
+	Host   string `json:"host"`
+}
+
+const placeSchema = 1
+
+func placeFile(d job.Dir) string { return filepath.Join(string(d), "pool.json") }
+
+// Start implements runner.Executor. A host that cannot run anything is passed
+// over; when all are, their errors are returned.
+func (p *Pool) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	// One Start at a time in this folder, in all processes: two must not choose two hosts.
+	starting := flock.New(filepath.Join(string(d), "pool.lock"))
+	if _, err := starting.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return nil, err
+	}
+	defer starting.Unlock()
+	if h, err := p.placed(b, d); err == nil { // it may run there
+		p.mu.Lock()
+		p.hold(d, h)
+		p.mu.Unlock()
+		return p.startOn(ctx, h, b, d)
+	} else if !errors.Is(err, runner.ErrNotFound) {
+		return nil, err
+	}
+	model := b.Model.ID + "@" + b.Model.Revision
+	var tried []*host
+	for {
+		h, err := p.acquire(ctx, d, model, tried)
+		if err != nil {
+			return nil, err
+		}
+		started, err := p.startOn(ctx, h, b, d)
+		if err == nil {
+			p.mu.Lock()
+			h.models[model] = true
+			p.mu.Unlock()
+			return started, nil
+		}
+		var cannot *runner.PreconditionError
+		if ctx.Err() != nil || !errors.As(err, &cannot) && !errors.Is(err, errOpen) {
+			return nil, err
+		}
+		if gone := os.Remove(placeFile(d)); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+			return nil, gone
+		}
+		if !errors.Is(err, errOpen) { // open has booked that already
+			p.failed(h, err)
+		}
+		tried = append(tried, h)
+	}
+}
+
+// errOpen marks errors of Host.Open.
+var errOpen = errors.New("cannot be used")
+
+// startOn starts the batch on h, a slot of which it holds, and gives that back
+// if it fails.
+func (p *Pool) startOn(ctx context.Context, h *host, b job.Batch, d job.Dir) (_ runner.Handle, err error) {
+	defer func() {
+		if err != nil {
+			p.release(d)
+		}
+	}()
+	e, err := p.open(ctx, h)
+	if err != nil {
+		return nil, fmt.Errorf("host %s %w: %w", h.Name, errOpen, err)
+	}
+	text, err := json.Marshal(place{placeSchema, h.Name})
+	if err != nil {
+		return nil, err
+	}
+	if err := atomicfile.WriteBytes(placeFile(d), text); err != nil {
+		return nil, err
+	}
+	started, err := e.Start(ctx, b, d)
+	if err != nil {
+		return nil, err
+	}
+	return &handle{Handle: started, p: p, h: h, d: d}, nil
+}
+
+// placed returns the host that the batch was given to. The error wraps
+// runner.ErrNotFound if it was given to none.
+func (p *Pool) placed(b job.Batch, d job.Dir) (*host, error) {
+	text, err := os.ReadFile(placeFile(d))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+	}
+	var at place
+	if err == nil {
+		err = json.Unmarshal(text, &at)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("batch %s: %s: %w", b.ID.Short(), placeFile(d), err)
+	}
+	i := slices.IndexFunc(p.hosts, func(h *host) bool { return h.Name == at.Host })
+	if i < 0 {
+		return nil, &runner.PreconditionError{
+			What: fmt.Sprintf("batch %s runs on host %s, which is not among the hosts of this run (%s)", b.ID.Short(), at.Host, p.names()),
+			Hint: "name it once more with --host " + at.Host + ", or end what runs there with bench gc --host " + at.Host,
+		}
+	}
+	return p.hosts[i], nil
+}
+
+// Attach implements runner.Executor. For a batch on a host that does not answer
+// it returns a handle whose Wait waits for the host to come back.
+func (p *Pool) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	h, err := p.placed(b, d)
+	if errors.Is(err, runner.ErrNotFound) {
+		return p.search(ctx, b, d)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.attachOn(ctx, h, b, d)
+}
+
+func (p *Pool) attachOn(ctx context.Context, h *host, b job.Batch, d job.Dir) (runner.Handle, error) {
+	p.mu.Lock()
+	p.hold(d, h) // whether a slot is free or not
+	p.mu.Unlock()
+	e, err := p.open(ctx, h)
+	if err == nil {
+		var found runner.Handle
+		if found, err = e.Attach(ctx, b, d); err == nil {
+			return &handle{Handle: found, p: p, h: h, d: d}, nil
+		}
+	}
+	if ctx.Err() != nil || errors.Is(err, runner.ErrNotFound) {
+		p.release(d)
+		return nil, err
+	}
+	return &handle{Handle: &away{p: p, h: h, b: b, d: d, why: err}, p: p, h: h, d: d}, nil
+}
+
+// search looks on all hosts for a batch that says nothing of where it runs: one
+// of a bench that had no pool.
+func (p *Pool) search(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	if _, err := os.Stat(d.Executor()); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+	}
+	for _, h := range p.hosts {
+		found, err := p.attachOn(ctx, h, b, d)
+		if !errors.Is(err, runner.ErrNotFound) {
+			return found, err
+		}
+	}
+	return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+}
+
+func (p *Pool) names() string {
+	var names []string
+	for _, h := range p.hosts {
+		names = append(names, h.Name)
+	}
+	return strings.Join(names, ", ")
+}
