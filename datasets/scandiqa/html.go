@@ -66,6 +66,21 @@ type element struct {
 	start, end int
 }
 
+// preserved are the elements whose white space is all kept.
+var preserved = map[string]bool{"pre": true, "textarea": true}
+
+// squeeze returns a text between two tags. One that is nothing but white space
+// becomes a line end if it has one, else a space.
+func squeeze(text []byte, verbatim bool) []byte {
+	switch {
+	case verbatim || len(text) == 0 || len(bytes.Trim(text, " \n\t\f\r")) > 0:
+		return text
+	case bytes.IndexByte(text, '\n') >= 0:
+		return []byte{'\n'}
+	}
+	return []byte{' '}
+}
+
 // scan returns the visible text of a page or of a part of one, without any
 // white space of its own: the texts of neighbouring elements touch. Elements
 // whose names groups has are added there as they end.
@@ -74,18 +89,29 @@ type element struct {
 // tag closes the innermost open element of its name and all that are in it, one
 // without such an element is nothing, and start tags close nothing. The HTML 5
 // algorithm, which moves elements, would give other texts than those that the
-// data set was made of.
+// data set was made of. One difference is left: of a character reference that
+// does not exist, Beautiful Soup drops the semicolon.
 func scan(page []byte, groups map[string][]element) string {
 	var text strings.Builder
 	var open []element
 	count := map[string]int{}
-	concealed := 0
+	concealed, verbatim := 0, 0 // open elements that hide text, that keep its white space
+	var pending []byte          // text up to the next tag
+	flush := func() {
+		if concealed == 0 {
+			text.Write(squeeze(pending, verbatim > 0))
+		}
+		pending = pending[:0]
+	}
 	pop := func() {
 		e := open[len(open)-1]
 		open = open[:len(open)-1]
 		count[e.name]--
 		if hidden[e.name] {
 			concealed--
+		}
+		if preserved[e.name] {
+			verbatim--
 		}
 		if _, ok := groups[e.name]; ok {
 			e.end = text.Len()
@@ -95,6 +121,9 @@ func scan(page []byte, groups map[string][]element) string {
 	z := html.NewTokenizer(bytes.NewReader(page))
 	for order := 0; ; order++ {
 		kind := z.Next()
+		if kind != html.TextToken {
+			flush()
+		}
 		switch kind {
 		case html.ErrorToken: // the end: reading memory does not fail
 			for len(open) > 0 {
@@ -102,8 +131,11 @@ func scan(page []byte, groups map[string][]element) string {
 			}
 			return text.String()
 		case html.TextToken:
-			if concealed == 0 {
-				text.Write(z.Text())
+			pending = append(pending, z.Text()...)
+		case html.CommentToken:
+			if c, ok := bytes.CutPrefix(z.Text(), []byte("[CDATA[")); ok {
+				pending = append(pending, bytes.TrimSuffix(c, []byte("]]"))...)
+				flush()
 			}
 		case html.StartTagToken, html.SelfClosingTagToken:
 			b, _ := z.TagName()
@@ -112,6 +144,12 @@ func scan(page []byte, groups map[string][]element) string {
 			count[e.name]++
 			if hidden[e.name] {
 				concealed++
+			}
+			if preserved[e.name] {
+				verbatim++
+			}
+			if e.name != "script" && e.name != "style" {
+				z.NextIsNotRawText() // there are tags in <title> and <textarea>
 			}
 			if kind == html.SelfClosingTagToken || void[e.name] {
 				pop()
