@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -135,13 +134,14 @@ func parse(file string, first int, text string, ends []int) (Sentence, error) {
 	s := Sentence{File: file, Line: first, Rows: make([]Row, 0, len(ends))}
 	start, words := 0, 0
 	var open Row // the last range row
+	valid := utf8.ValidString(text)
 	for i, end := range ends {
 		line, n := text[start:end], first+i
 		start = end
 		bad := func(format string, a ...any) (Sentence, error) {
 			return Sentence{}, &SyntaxError{file, n, fmt.Sprintf(format, a...)}
 		}
-		if !utf8.ValidString(line) {
+		if !valid && !utf8.ValidString(line) {
 			return bad("not valid UTF-8")
 		}
 		if line[0] == '#' {
@@ -151,11 +151,11 @@ func parse(file string, first int, text string, ends []int) (Sentence, error) {
 			s.Comments = append(s.Comments, line)
 			continue
 		}
-		row, msg := parseRow(line)
-		if msg != "" {
+		s.Rows = append(s.Rows, Row{Line: n})
+		row := &s.Rows[len(s.Rows)-1]
+		if msg := row.parse(line); msg != "" {
 			return bad("%s", msg)
 		}
-		row.Line = n
 		switch row.Kind {
 		case Word:
 			if row.First != words+1 {
@@ -169,20 +169,19 @@ func parse(file string, first int, text string, ends []int) (Sentence, error) {
 			if row.First <= open.Last {
 				return bad("range %s overlaps range %s", row.ID(), open.ID())
 			}
-			open = row
+			open = *row
 		case Empty:
 			if row.First != words {
 				return bad("empty node %s after word %d", row.ID(), words)
 			}
 			sub := 1
-			if k := len(s.Rows); k > 0 && s.Rows[k-1].Kind == Empty {
-				sub = s.Rows[k-1].Sub + 1
+			if k := len(s.Rows) - 2; k >= 0 && s.Rows[k].Kind == Empty {
+				sub = s.Rows[k].Sub + 1
 			}
 			if row.Sub != sub {
 				return bad("empty node %s where %d.%d is next", row.ID(), words, sub)
 			}
 		}
-		s.Rows = append(s.Rows, row)
 	}
 	last := first + len(ends) - 1
 	if words == 0 {
@@ -191,7 +190,8 @@ func parse(file string, first int, text string, ends []int) (Sentence, error) {
 	if open.Last > words {
 		return Sentence{}, &SyntaxError{file, open.Line, fmt.Sprintf("range %s goes beyond the last word, %d", open.ID(), words)}
 	}
-	for _, r := range s.Rows {
+	for i := range s.Rows {
+		r := &s.Rows[i]
 		if r.Head > words || r.Kind == Word && r.Head == r.First {
 			return Sentence{}, &SyntaxError{file, r.Line, fmt.Sprintf("word %s has head %d; the sentence has %d words", r.ID(), r.Head, words)}
 		}
@@ -199,28 +199,30 @@ func parse(file string, first int, text string, ends []int) (Sentence, error) {
 	return s, nil
 }
 
-// parseRow splits a row into its columns. msg says what is wrong, if anything.
-func parseRow(line string) (r Row, msg string) {
+// parse fills in the columns of a row. msg says what is wrong, if anything.
+func (r *Row) parse(line string) (msg string) {
 	var cols [10]string
 	rest := line
 	for i := range cols {
-		col, after, found := strings.Cut(rest, "\t")
-		if found != (i < len(cols)-1) {
+		end := strings.IndexByte(rest, '\t')
+		if (end >= 0) != (i < len(cols)-1) {
 			n := strings.Count(line, "\t") + 1
 			if n == 1 && strings.Contains(line, " ") {
-				return r, "1 column instead of 10: columns must be separated by tabs"
+				return "1 column instead of 10: columns must be separated by tabs"
 			}
-			return r, fmt.Sprintf("%d columns instead of 10", n)
+			return fmt.Sprintf("%d columns instead of 10", n)
 		}
-		if col == "" {
-			return r, fmt.Sprintf("column %d is empty: write _", i+1)
+		if end < 0 {
+			end = len(rest)
 		}
-		cols[i], rest = col, after
+		if end == 0 {
+			return fmt.Sprintf("column %d is empty: write _", i+1)
+		}
+		cols[i] = rest[:end]
+		rest = rest[min(end+1, len(rest)):]
 	}
-	r = Row{
-		Form: cols[1], Lemma: cols[2], UPOS: cols[3], XPOS: cols[4], Feats: cols[5],
-		Head: NoHead, DepRel: cols[7], Deps: cols[8], Misc: cols[9],
-	}
+	r.Form, r.Lemma, r.UPOS, r.XPOS, r.Feats = cols[1], cols[2], cols[3], cols[4], cols[5]
+	r.Head, r.DepRel, r.Deps, r.Misc = NoHead, cols[7], cols[8], cols[9]
 	ok := false
 	if r.First, ok = number(cols[0]); ok {
 		r.Last = r.First
@@ -239,17 +241,17 @@ func parseRow(line string) (r Row, msg string) {
 		ok = okA && okB && r.Sub > 0
 	}
 	if !ok {
-		return r, fmt.Sprintf("%q is no word number, range (7-8) or empty node (7.1)", cols[0])
+		return fmt.Sprintf("%q is no word number, range (7-8) or empty node (7.1)", cols[0])
 	}
 	if cols[6] != "_" {
 		if r.Head, ok = number(cols[6]); !ok {
-			return r, fmt.Sprintf("head %q is no number", cols[6])
+			return fmt.Sprintf("head %q is no number", cols[6])
 		}
 		if r.Kind != Word {
-			return r, fmt.Sprintf("row %s is no word, its head must be _", cols[0])
+			return fmt.Sprintf("row %s is no word, its head must be _", cols[0])
 		}
 	}
-	return r, ""
+	return ""
 }
 
 // number reads a decimal number without sign or leading zeros.
@@ -257,13 +259,14 @@ func number(s string) (int, bool) {
 	if len(s) > 9 || s == "" || len(s) > 1 && s[0] == '0' {
 		return 0, false
 	}
+	n := 0
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return 0, false
 		}
+		n = 10*n + int(s[i]-'0')
 	}
-	n, err := strconv.Atoi(s)
-	return n, err == nil
+	return n, true
 }
 
 // ReadAll reads all sentences of r. On an error it returns none.
