@@ -40,6 +40,7 @@ type Meta struct {
 	Seed      uint64           `json:"seed"` // of the sampling of splits
 	Counts    map[Split]Counts `json:"counts"`
 	Partial   *Partial         `json:"partial,omitempty"`
+	Division  *Division        `json:"division,omitempty"` // of a data set that is another one, divided anew
 	Notes     []string         `json:"notes,omitempty"`
 	Digest    string           `json:"digest"` // see Digest
 }
@@ -73,6 +74,28 @@ type Partial struct {
 	Missing []string `json:"missing"` // URLs
 	// Scale is the share of the full number of base rows that was left, in (0, 1].
 	Scale float64 `json:"scale"`
+}
+
+// Division says how a data set was made from another one by dividing its rows
+// anew.
+type Division struct {
+	Of       string `json:"of"`
+	OfDigest string `json:"of_digest"`
+	Kind     string `json:"kind"` // standard, tune, resplit, random
+	K        int    `json:"k,omitempty"`
+	Fold     int    `json:"fold,omitempty"`
+	Seed     uint32 `json:"seed,omitempty"`
+	Parts    []Part `json:"parts"`
+}
+
+// Part is one part of a division.
+type Part struct {
+	Name string `json:"name"`
+	// Role is the split that the part is here, or "" for one that this data set
+	// leaves out.
+	Role   Split  `json:"role,omitempty"`
+	Rows   int    `json:"rows"`
+	Digest string `json:"digest"` // SHA-256 of the rows in canonical form, each with a line end
 }
 
 // Dataset is a uniform data set on disk.

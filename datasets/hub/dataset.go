@@ -24,9 +24,9 @@ type Choose func(names []string) ([]string, error)
 
 // DatasetSnapshot is a data set on this machine, as far as it was chosen.
 type DatasetSnapshot struct {
-	ID     string // as asked for
-	Commit string // 40 hexadecimal digits
-	Files  []DatasetFile
+	ID        string // as asked for
+	Commit    string // 40 hexadecimal digits
+	Files     []DatasetFile
 	RenamedTo string // see Info
 	Unchecked bool   // see Snapshot
 }

@@ -122,7 +122,7 @@ func readColumn(p *parquet.File, l parquet.LeafColumn, c *column) error {
 	}
 	for _, g := range p.RowGroups() {
 		pages := g.ColumnChunks()[l.ColumnIndex].Pages()
-		err := readPages(pages, l, text, c)
+		err := readPages(pages, l, text, int(p.NumRows()), c)
 		if err := errors.Join(err, pages.Close()); err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func readColumn(p *parquet.File, l parquet.LeafColumn, c *column) error {
 	return nil
 }
 
-func readPages(pages parquet.Pages, l parquet.LeafColumn, text bool, c *column) error {
+func readPages(pages parquet.Pages, l parquet.LeafColumn, text bool, rows int, c *column) error {
 	// Below the full level the value is null, or the list is empty; a null in a
 	// list is just below it.
 	null := -1
@@ -141,7 +141,10 @@ func readPages(pages parquet.Pages, l parquet.LeafColumn, text bool, c *column) 
 		null = l.MaxDefinitionLevel - 1
 	}
 	buf := make([]parquet.Value, 1024)
-	for {
+	for n := 0; ; n++ {
+		if n > rows+1000 {
+			return errors.New("far more pages than rows")
+		}
 		page, err := pages.ReadPage()
 		if err == io.EOF {
 			return nil
@@ -152,6 +155,12 @@ func readPages(pages parquet.Pages, l parquet.LeafColumn, text bool, c *column) 
 		values := page.Values()
 		for {
 			n, err := values.ReadValues(buf)
+			if max(len(c.rows), len(c.ints)) > rows {
+				return fmt.Errorf("more than the %d rows that the file says it has", rows)
+			}
+			if n == 0 && err == nil {
+				return io.ErrNoProgress
+			}
 			for _, v := range buf[:n] {
 				if v.RepetitionLevel() == 0 {
 					if text {

@@ -108,7 +108,9 @@ func (s *Server) Add(id string, files map[string][]byte) *Repo {
 }
 
 // AddDataset makes a data set with one commit on main.
-func (s *Server) AddDataset(id string, files map[string][]byte) *Repo { return s.Add("datasets/"+id, files) }
+func (s *Server) AddDataset(id string, files map[string][]byte) *Repo {
+	return s.Add("datasets/"+id, files)
+}
 
 // Commit puts files on a branch, or makes a tag, and returns the commit.
 func (r *Repo) Commit(ref string, files map[string][]byte) string {
