@@ -146,3 +146,12 @@ func Collapsed(x []scoring.Value) []int {
 	}
 	return low
 }
+
+// PopulationSD is √(Σ(x−mean)² / n), 0 of no or of equal values.
+func PopulationSD(x []float64) float64 {
+	if len(x) < 2 {
+		return 0
+	}
+	n := float64(len(x))
+	return SD(x) * math.Sqrt((n-1)/n)
+}

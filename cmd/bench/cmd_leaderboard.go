@@ -1,0 +1,343 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bench/internal/ui"
+	"bench/scoring"
+	"bench/scoring/leaderboard"
+	"bench/tasks/all"
+
+	"github.com/spf13/cobra"
+)
+
+// boardFlags are what bench leaderboard is asked for.
+type boardFlags struct {
+	leaderboard.Filters
+	suite, format, out     string
+	minSize, maxSize       string
+	since, until           string
+	protocols              []string
+	partial, everyone      bool
+	score, errors          string
+	languages, tasks, sets []string
+}
+
+func newLeaderboard(a *app) *cobra.Command {
+	var b boardFlags
+	c := &cobra.Command{
+		Use: "leaderboard", Short: "Rank the models, and say how sure the ranks are", Args: cobra.NoArgs,
+		Long: `Rank the models that have a score on every data set of the suite. Scores are
+averaged to one for each language and task, then for each language, then overall.
+Intervals are 95 %; a model's rank is the range of ranks that the scores do not
+rule out, so that equal models share ranks.
+
+Scores of different protocols, of partial data sets and of other builds of a
+data set are not ranked together; what was left out for that is told. Models
+that lack a data set follow apart, with what is missing.`,
+		Example: `  bench leaderboard
+  bench leaderboard --language da,is --suite paper --format csv -o board.csv
+  bench leaderboard --max-parameters 200M --exclude 'org/*' --format json`,
+		RunE: func(*cobra.Command, []string) error { return a.leaderboard(b) },
+	}
+	f := c.Flags()
+	f.StringVar(&b.format, "format", "text", "text, json or csv")
+	f.StringVarP(&b.out, "output", "o", "", "file to write (default: the standard output)")
+	f.StringVar(&b.suite, "suite", "", "data sets to rank by: mainland, insular, paper (both) or all; default mainland, or all if nothing of it is recorded")
+	f.StringSliceVar(&b.languages, "language", nil, "only these languages; no, nb and nn are one")
+	f.StringSliceVar(&b.tasks, "task", nil, "only these tasks")
+	f.StringSliceVar(&b.sets, "dataset", nil, "only these data sets")
+	f.StringSliceVar(&b.Models, "model", nil, "only these models (names, or patterns such as 'org/*')")
+	f.StringSliceVar(&b.Exclude, "exclude", nil, "without these models (names or patterns)")
+	f.StringVar(&b.minSize, "min-parameters", "", "only models of at least so many parameters, such as 100M")
+	f.StringVar(&b.maxSize, "max-parameters", "", "only models of at most so many parameters")
+	f.StringVar(&b.since, "since", "", "only records of this day or later (2026-01-31)")
+	f.StringVar(&b.until, "until", "", "only records of this day or earlier")
+	f.StringSliceVar(&b.protocols, "protocol", nil, "rank scores of these protocols (default: the one with the most complete models); several give one row each")
+	f.BoolVar(&b.partial, "partial", false, "rank scores on partial data sets too")
+	f.StringVar(&b.score, "score", "mean", "mean of scores, or rank: EuroEval's rank score, the lower the better")
+	f.StringVar(&b.errors, "errors", "propagated", "propagated from the raw scores, or mean: ScandEval's plain mean of half-widths")
+	f.BoolVar(&b.everyone, "incomplete", false, "text: list all incomplete models")
+	return c
+}
+
+func (a *app) leaderboard(f boardFlags) error {
+	if !slices.Contains([]string{"text", "json", "csv"}, f.format) {
+		return usage("bench leaderboard --help", "there is no format %q; there are text, json, csv", f.format)
+	}
+	board, err := a.board(f)
+	if err != nil {
+		return err
+	}
+	if len(board.Models)+len(board.Unranked) == 0 {
+		return usage("bench run, bench import FILE, or other filters; bench leaderboard --suite all ranks by whatever is recorded", "no model has a score on the data sets that were asked for")
+	}
+	return a.output(f.out, func(w io.Writer) error {
+		switch {
+		case f.format == "json" || a.json && f.format == "text":
+			e := json.NewEncoder(w)
+			e.SetEscapeHTML(false)
+			return e.Encode(board)
+		case f.format == "csv":
+			return boardCSV(w, board)
+		}
+		return boardText(w, board, f.everyone)
+	})
+}
+
+// board makes the ranking that flags ask for.
+func (a *app) board(f boardFlags) (*leaderboard.Board, error) {
+	recs, err := a.records()
+	if err != nil {
+		return nil, err
+	}
+	o := leaderboard.Options{Bench: version(), Protocols: f.protocols, Partial: f.partial, Score: f.score, Errors: f.errors, Filters: f.Filters}
+	o.Filters.Languages, o.Filters.Tasks, o.Filters.Datasets = f.languages, f.tasks, f.sets
+	for _, t := range all.All() {
+		o.Tasks = append(o.Tasks, leaderboard.Task{Name: t.Info().Name, Metrics: t.Info().Metrics})
+	}
+	if o.MinParameters, err = parseCount(f.minSize); err != nil {
+		return nil, err
+	}
+	if o.MaxParameters, err = parseCount(f.maxSize); err != nil {
+		return nil, err
+	}
+	if o.Since, err = parseDay(f.since); err != nil {
+		return nil, err
+	}
+	if o.Until, err = parseDay(f.until); err != nil {
+		return nil, err
+	}
+	if !o.Until.IsZero() {
+		o.Until = o.Until.AddDate(0, 0, 1)
+	}
+	suites := map[string][]leaderboard.Column{
+		"mainland": leaderboard.Mainland(), "insular": leaderboard.Insular(), "all": nil,
+		"paper": slices.Concat(leaderboard.Mainland(), leaderboard.Insular()),
+	}
+	columns, ok := suites[f.suite]
+	switch {
+	case f.suite == "":
+		// Named languages and data sets may be of any suite.
+		if len(f.sets) == 0 && len(f.languages) == 0 && slices.ContainsFunc(leaderboard.Mainland(), func(c leaderboard.Column) bool {
+			for _, r := range recs {
+				if r.Dataset.Name == c.Name {
+					return true
+				}
+			}
+			return false
+		}) {
+			columns = suites["mainland"]
+		} else if len(f.languages) > 0 && len(f.sets) == 0 {
+			columns = suites["paper"]
+		}
+	case !ok:
+		return nil, usage("bench leaderboard --help", "there is no suite %q; there are mainland, insular, paper, all", f.suite)
+	}
+	o.Columns = columns
+	board, err := leaderboard.Build(recs, o)
+	var option *leaderboard.OptionError
+	if errors.As(err, &option) {
+		return nil, usage("bench leaderboard --help; bench run, or bench import FILE, if there are no results yet", "%w", err)
+	}
+	return board, err
+}
+
+// parseCount reads a number such as 110M or 1.5b.
+func parseCount(s string) (int64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	number, factor := strings.ToLower(s), 1.0
+	for suffix, x := range map[string]float64{"k": 1e3, "m": 1e6, "b": 1e9} {
+		if n, ok := strings.CutSuffix(number, suffix); ok {
+			number, factor = n, x
+		}
+	}
+	x, err := strconv.ParseFloat(number, 64)
+	if err != nil || !(x > 0 && x*factor < 1e15) {
+		return 0, usage("write it as 110M or 1.5B", "%q is not a number of parameters", s)
+	}
+	return int64(x * factor), nil
+}
+
+func parseDay(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	day, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		return day, usage("write it as 2026-01-31", "%q is not a day", s)
+	}
+	return day, nil
+}
+
+// rowName tells rows of one model apart.
+func rowName(b *leaderboard.Board, r leaderboard.Row) string {
+	name := r.Model
+	twice := 0
+	for _, s := range b.Models {
+		if s.Model == r.Model && s.Protocol == r.Protocol {
+			twice++
+		}
+	}
+	if twice > 1 && r.Revision != "" {
+		name += "@" + r.Revision[:min(8, len(r.Revision))]
+	}
+	if b.Mixed {
+		name += " [" + r.Protocol + "]"
+	}
+	return plain(name)
+}
+
+func aggText(g leaderboard.Agg) string {
+	if g.Value.Undefined != "" {
+		return "-"
+	}
+	if g.HalfWidth.Undefined != "" {
+		return fmt.Sprintf("%.2f", g.Value.X)
+	}
+	return fmt.Sprintf("%.2f ±%5.2f", g.Value.X, g.HalfWidth.X)
+}
+
+func size(n int64) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0fM", float64(n)/1e6)
+}
+
+func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
+	header := []string{">rank", "model", ">size", ">score"}
+	if len(b.Languages) > 1 {
+		for _, l := range b.Languages {
+			header = append(header, ">"+l.Code)
+		}
+	}
+	header = append(header, ">collapsed")
+	line := func(r leaderboard.Row, rank string) []string {
+		out := []string{rank, ui.Clip(rowName(b, r), 60), size(r.Parameters), aggText(r.Overall)}
+		if len(b.Languages) > 1 {
+			for _, l := range b.Languages {
+				out = append(out, aggText(r.ByLanguage[l.Code]))
+			}
+		}
+		collapsed := ""
+		if r.Collapsed > 0 {
+			collapsed = strconv.Itoa(r.Collapsed)
+		}
+		return append(out, collapsed)
+	}
+	var rows [][]string
+	collapsed := 0
+	for _, r := range b.Models {
+		rank := strconv.Itoa(r.Rank.Lo)
+		if r.Rank.Hi > r.Rank.Lo {
+			rank += "–" + strconv.Itoa(r.Rank.Hi)
+		}
+		rows = append(rows, line(r, rank))
+		collapsed += r.Collapsed
+	}
+	ranked := 0
+	for _, d := range b.Datasets {
+		if d.Ranked {
+			ranked++
+		}
+	}
+	fmt.Fprintf(w, "%s with all of %s, protocol %s\n\n", plural(len(b.Models), "model"), plural(ranked, "data set"), strings.Join(b.Protocols, ", "))
+	if len(rows) > 0 {
+		fmt.Fprintln(w, ui.Table(header, rows))
+	}
+	if n := len(b.Unranked); n > 0 {
+		const most = 10
+		shown := b.Unranked
+		if !everyone {
+			shown = shown[:min(most, n)]
+		}
+		fmt.Fprintf(w, "%s without a rank, for want of data sets\n\n", plural(n, "model"))
+		var rows [][]string
+		for _, r := range shown {
+			cells := line(r, "")
+			missing := strings.Join(r.Missing, ", ")
+			rows = append(rows, append(cells[1:len(cells)-1], strconv.Itoa(len(r.Missing)), ui.Clip(missing, 60)))
+		}
+		h := append(slices.Clone(header[1:len(header)-1]), ">missing", "")
+		fmt.Fprintln(w, ui.Table(h, rows))
+		if n > len(shown) {
+			fmt.Fprintf(w, "and %d more: --incomplete\n\n", n-len(shown))
+		}
+	}
+	for _, l := range b.LeftOut {
+		fmt.Fprintf(w, "left out: %s (%s of %s)\n", plain(l.Reason), plural(l.Records, "record"), plural(len(l.Models), "model"))
+	}
+	if collapsed > 0 {
+		fmt.Fprintf(w, "collapsed: seeds that learnt nothing although the model can; they are part of the means. --format csv has the medians\n")
+	}
+	for _, n := range b.Notes {
+		fmt.Fprintf(w, "note: %s\n", plain(n))
+	}
+	return nil
+}
+
+func boardCSV(w io.Writer, b *leaderboard.Board) error {
+	out := csv.NewWriter(w)
+	number := func(v scoring.Value) string {
+		if v.Undefined != "" {
+			return ""
+		}
+		return strconv.FormatFloat(v.X, 'f', 4, 64)
+	}
+	header := []string{"position", "rank_low", "rank_high", "model", "revision", "protocol", "parameters", "max_length", "vocabulary", "seeds", "collapsed", "missing", "score", "score_half_width"}
+	for _, l := range b.Languages {
+		header = append(header, l.Code, l.Code+"_half_width")
+	}
+	metric := map[string]string{}
+	for _, t := range b.Tasks {
+		metric[t.Name] = t.Metrics[0].Name
+	}
+	for _, d := range b.Datasets {
+		if d.Ranked || d.Task == "speed" {
+			n := d.Name + "/" + metric[d.Task]
+			header = append(header, n, n+"_half_width", n+"_median", n+"_collapsed")
+		}
+	}
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for _, r := range slices.Concat(b.Models, b.Unranked) {
+		line := []string{"", "", ""}
+		if r.Rank != nil {
+			line = []string{strconv.Itoa(r.Position), strconv.Itoa(r.Rank.Lo), strconv.Itoa(r.Rank.Hi)}
+		}
+		line = append(line, r.Model, r.Revision, r.Protocol, strconv.FormatInt(r.Parameters, 10), strconv.Itoa(r.MaxLength), strconv.Itoa(r.Vocabulary), strconv.Itoa(r.Seeds), strconv.Itoa(r.Collapsed), strings.Join(r.Missing, " "), number(r.Overall.Value), number(r.Overall.HalfWidth))
+		for _, l := range b.Languages {
+			g := r.ByLanguage[l.Code]
+			line = append(line, number(g.Value), number(g.HalfWidth))
+		}
+		for _, d := range b.Datasets {
+			if !d.Ranked && d.Task != "speed" {
+				continue
+			}
+			c, ok := r.Datasets[d.Name]
+			m, measured := c.Metrics[metric[d.Task]]
+			if !ok || !measured {
+				line = append(line, "", "", "", "")
+				continue
+			}
+			line = append(line, number(m.Mean), number(m.HalfWidthT), number(m.Median), strconv.Itoa(len(c.Collapsed)))
+		}
+		if err := out.Write(line); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -1,0 +1,218 @@
+package leaderboard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bench/scoring"
+	"bench/scoring/stats"
+)
+
+// languagesOf are the languages of the board under which a column counts.
+func (b *builder) languagesOf(c Column) []string {
+	asked := boardLanguages(b.o.Languages)
+	return slices.DeleteFunc(boardLanguages(c.Languages), func(l string) bool { return len(asked) > 0 && !slices.Contains(asked, l) })
+}
+
+// weights are what each data set counts in the mean over languages of the means
+// over tasks of the means over data sets, of the languages and tasks that in
+// takes. They add up to 1. nil: there is no data set.
+func (b *builder) weights(in func(language, task string) bool) []float64 {
+	cells := map[string]map[string][]int{} // language → task → columns
+	for i, c := range b.cols {
+		for _, l := range b.languagesOf(c) {
+			if !in(l, c.Task) {
+				continue
+			}
+			if cells[l] == nil {
+				cells[l] = map[string][]int{}
+			}
+			cells[l][c.Task] = append(cells[l][c.Task], i)
+		}
+	}
+	if len(cells) == 0 {
+		return nil
+	}
+	w := make([]float64, len(b.cols))
+	for _, l := range order(keys(cells)) {
+		for _, t := range sorted(cells[l]) {
+			for _, i := range cells[l][t] {
+				w[i] += 1 / float64(len(cells)*len(cells[l])*len(cells[l][t]))
+			}
+		}
+	}
+	return w
+}
+
+func keys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+func sorted[V any](m map[string]V) []string {
+	out := keys(m)
+	slices.Sort(out)
+	return out
+}
+
+// group is one aggregate of the board.
+type group struct {
+	name    string
+	weights []float64
+}
+
+// aggregate computes all aggregates and ranks the models.
+func (b *builder) aggregate(board *Board) {
+	var languages, tasks, cells []group
+	seen := map[string]bool{}
+	add := func(list *[]group, name string, in func(l, t string) bool) {
+		if !seen[name] {
+			seen[name] = true
+			*list = append(*list, group{name, b.weights(in)})
+		}
+	}
+	for _, c := range b.cols {
+		add(&tasks, c.Task, func(_, t string) bool { return t == c.Task })
+		for _, l := range b.languagesOf(c) {
+			add(&languages, l, func(m, _ string) bool { return m == l })
+			add(&cells, l+"/"+c.Task, func(m, t string) bool { return m == l && t == c.Task })
+		}
+	}
+	overall := group{"overall", b.weights(func(string, string) bool { return true })}
+	transform := b.scale(board)
+	estimates := make([]stats.Estimate, len(board.Models))
+	for _, rows := range [][]Row{board.Models, board.Unranked} {
+		for i := range rows {
+			r := &rows[i]
+			parts, halves := b.parts(*r, transform)
+			var e stats.Estimate
+			r.Overall, e = b.agg(overall, parts, halves)
+			if len(r.Missing) == 0 {
+				estimates[i] = e
+			}
+			for _, of := range []struct {
+				groups []group
+				to     *map[string]Agg
+			}{{languages, &r.ByLanguage}, {tasks, &r.ByTask}, {cells, &r.ByCell}} {
+				*of.to = map[string]Agg{}
+				for _, g := range of.groups {
+					(*of.to)[g.name], _ = b.agg(g, parts, halves)
+				}
+			}
+		}
+	}
+	higher := board.Score == ScoreMean
+	ranks := stats.RankIntervals(estimates, higher)
+	for i := range board.Models {
+		board.Models[i].Rank = &ranks[i]
+	}
+	slices.SortStableFunc(board.Models, func(a, c Row) int {
+		by := cmp.Compare(c.Overall.Value.X, a.Overall.Value.X)
+		if !higher {
+			by = -by
+		}
+		return cmp.Or(by, strings.Compare(a.Model, c.Model), strings.Compare(a.Protocol, c.Protocol), strings.Compare(a.Revision, c.Revision))
+	})
+	for i := range board.Models {
+		board.Models[i].Position = i + 1
+	}
+}
+
+// linear is x → add + times·x.
+type linear struct{ add, times float64 }
+
+// scale says, for each column, how scores become what is aggregated: not at
+// all, or to the successor's rank scores
+//
+//	1 + (best − x) / s
+//
+// over the models that are ranked, with best the highest mean and s the
+// population standard deviation of all seeds of all models, 1 if it is 0.
+func (b *builder) scale(board *Board) []linear {
+	out := make([]linear, len(b.cols))
+	for i, c := range b.cols {
+		out[i] = linear{0, 1}
+		if board.Score == ScoreMean || len(board.Models) == 0 {
+			continue
+		}
+		var means, all []float64
+		for _, r := range board.Models {
+			d := r.Datasets[c.Name]
+			means = append(means, d.primary.Mean)
+			for _, v := range d.Scores[b.tasks[c.Task].Metrics[0].Name] {
+				if v.Undefined == "" {
+					all = append(all, v.X)
+				}
+			}
+		}
+		s := stats.PopulationSD(all)
+		if s == 0 {
+			s = 1
+		}
+		out[i] = linear{1 + slices.Max(means)/s, -1 / s}
+	}
+	return out
+}
+
+// parts are a row's scores in the order of the columns, nil where there is
+// none, and their half-widths as the reference has them.
+func (b *builder) parts(r Row, transform []linear) ([]*stats.Estimate, []scoring.Value) {
+	parts, halves := make([]*stats.Estimate, len(b.cols)), make([]scoring.Value, len(b.cols))
+	for i, c := range b.cols {
+		if slices.Contains(r.Missing, c.Name) {
+			continue
+		}
+		d, t := r.Datasets[c.Name], transform[i]
+		e := d.primary
+		e.Mean, e.SE = t.add+t.times*e.Mean, max(t.times, -t.times)*e.SE
+		parts[i], halves[i] = &e, d.halfZ
+		if halves[i].Undefined == "" {
+			halves[i].X *= max(t.times, -t.times)
+		}
+	}
+	return parts, halves
+}
+
+func (b *builder) agg(g group, parts []*stats.Estimate, halves []scoring.Value) (Agg, stats.Estimate) {
+	var w []float64
+	var e []stats.Estimate
+	missing := 0
+	half := scoring.Num(0)
+	for i, x := range g.weights {
+		if x == 0 {
+			continue
+		}
+		if parts[i] == nil {
+			missing++
+			continue
+		}
+		w, e = append(w, x), append(e, *parts[i])
+		if halves[i].Undefined != "" {
+			half = halves[i]
+		} else if half.Undefined == "" {
+			half.X += x * halves[i].X
+		}
+	}
+	if missing > 0 {
+		none := scoring.Value{Undefined: fmt.Sprintf("%d of %d data sets are missing", missing, missing+len(w))}
+		return Agg{none, none, none, 0}, stats.Estimate{}
+	}
+	sum := stats.Combine(w, e)
+	a := Agg{Value: scoring.Num(sum.Mean), SE: scoring.Num(sum.SE), DF: sum.DF, HalfWidth: half}
+	if sum.DF == 0 {
+		a.SE = scoring.Value{Undefined: "one replicate has no spread"}
+	}
+	if b.o.Errors == ErrorsPropagated {
+		if h, ok := sum.HalfWidth(); ok {
+			a.HalfWidth = scoring.Num(h)
+		} else {
+			a.HalfWidth = a.SE
+		}
+	}
+	return a, sum
+}
