@@ -29,7 +29,9 @@ type Builder struct {
 	Home    string // data sets are in Home/datasets
 	Fetcher *fetch.Fetcher
 	Recipes []recipes.Recipe // see Recipes
-	Log     *slog.Logger     // nil: none
+	// Files are sources that are at hand already, by URL; see Add.
+	Files map[string]fetch.File
+	Log   *slog.Logger // nil: none
 }
 
 // Recipes returns all recipes there are: the program's own, the generated
@@ -74,6 +76,9 @@ func (b *Builder) Recipe(name string) (recipes.Recipe, error) {
 		if r.Name == name {
 			return r, nil
 		}
+	}
+	if r, ok, err := b.further(name); ok || err != nil {
+		return r, err
 	}
 	return recipes.Recipe{}, b.unknown(name)
 }
@@ -126,7 +131,7 @@ func (b *Builder) current(ctx context.Context, r recipes.Recipe, o Options) (*da
 		if !s.Local() {
 			continue
 		}
-		f, err := b.Fetcher.Fetch(ctx, s)
+		f, err := b.Fetch(ctx, s)
 		if err != nil {
 			return nil, fmt.Errorf("data set %s: %w", r.Name, err)
 		}
@@ -159,6 +164,9 @@ func (b *Builder) locked(ctx context.Context, name string, f func() (*datasets.D
 }
 
 func (b *Builder) build(ctx context.Context, r recipes.Recipe, o Options) (*datasets.Dataset, error) {
+	if d, err := b.kept(r); d != nil || err != nil {
+		return d, err
+	}
 	in, missing, err := b.fetch(ctx, r, o)
 	if err != nil {
 		return nil, err
@@ -197,8 +205,13 @@ func (b *Builder) build(ctx context.Context, r recipes.Recipe, o Options) (*data
 			m.Notes = append(m.Notes, fmt.Sprintf("built from %d of the corpus' %d sentences", out.Base, r.Base))
 		}
 	}
-	m.Notes = append(m.Notes, overlaps(r.Kind, out.Rows)...)
-	return b.store(m, out.Rows)
+	rows, division, err := divide(r, out.Rows, m.Partial != nil)
+	if err != nil {
+		return nil, fmt.Errorf("data set %s: %w", r.Name, err)
+	}
+	m.Division, m.Sources = division, append(m.Sources, b.inherited(r)...)
+	m.Notes = append(m.Notes, overlaps(r.Kind, rows)...)
+	return b.store(m, rows)
 }
 
 // fetch gets the sources of r. missing are those that cannot be had, if that is
@@ -214,7 +227,7 @@ func (b *Builder) fetch(ctx context.Context, r recipes.Recipe, o Options) (in *r
 		if o.From != "" && i == byHand {
 			f, err = fetch.Given(s, o.From)
 		} else {
-			f, err = b.Fetcher.Fetch(ctx, s)
+			f, err = b.Fetch(ctx, s)
 		}
 		var e *fetch.Error
 		if errors.As(err, &e) && e.Gone() {

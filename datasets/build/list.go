@@ -2,6 +2,7 @@ package build
 
 import (
 	"errors"
+	"strings"
 
 	"bench/datasets"
 	"bench/datasets/recipes"
@@ -33,16 +34,19 @@ const (
 	Part     Status = "partial"
 	Outdated Status = "outdated" // by another version of its recipe or definition
 	Broken   Status = "broken"   // dataset.json cannot be read
-	Planned  Status = "planned"  // the benchmark has it, there is no recipe yet
+	Orphan   Status = "built, recipe unknown"
+	Planned  Status = "planned" // the benchmark has it, there is no recipe yet
 )
 
-// List describes all data sets: those with a recipe, in its order, then members
+// List describes all data sets: those with a recipe, in its order, then others
+// that are stored, by name (divisions, those of the Hub), then members
 // of the benchmark that have none yet.
 func (b *Builder) List() []Info {
 	var all []Info
 	for _, r := range b.Recipes {
 		all = append(all, b.info(r))
 	}
+	all = append(all, b.found()...)
 	for _, p := range paper {
 		if _, err := b.Recipe(p.name); err != nil {
 			all = append(all, Info{Name: p.name, Kind: p.kind, Languages: p.languages, Origin: recipes.BuiltIn, Status: Planned, Sources: []string{}})
@@ -51,10 +55,16 @@ func (b *Builder) List() []Info {
 	return all
 }
 
-// Show describes one data set, or returns an *UnknownError.
+// Show describes one data set, or returns an *UnknownError. A data set that is
+// stored is described even where its recipe is not known.
 func (b *Builder) Show(name string) (Info, error) {
 	r, err := b.Recipe(name)
 	if err != nil {
+		if !strings.ContainsAny(name, `/\`) {
+			if i, openErr := b.orphan(name); openErr == nil {
+				return i, nil
+			}
+		}
 		return Info{}, err
 	}
 	return b.info(r), nil

@@ -131,7 +131,12 @@ func (b *Builder) members(s Selection) ([]member, error) {
 		case s.Suite != "":
 			unknown = append(unknown, fmt.Errorf("data set %s is not in the suite %s", name, s.Suite))
 		default:
-			unknown = append(unknown, b.unknown(name))
+			r, err := b.Recipe(name)
+			if err != nil {
+				unknown = append(unknown, err)
+				break
+			}
+			out = append(out, member{r.Name, r.Kind, r.Languages})
 		}
 	}
 	return out, errors.Join(unknown...)
