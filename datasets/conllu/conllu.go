@@ -147,3 +147,8 @@ type SyntaxError struct {
 }
 
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg) }
+
+// Hint says what a person can do.
+func (e *SyntaxError) Hint() string {
+	return "the file is no whole CoNLL-U: get it again if it was copied or edited, else correct the line (https://universaldependencies.org/format.html)"
+}

@@ -3,9 +3,11 @@ package conllu
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -131,8 +133,45 @@ func TestSyntaxErrors(t *testing.T) {
 			t.Errorf("%s: error %v, sentences %v", name, err, got)
 			continue
 		}
-		if syntax.File != "bad.conllu" || syntax.Line != test.line || !strings.Contains(syntax.Msg, test.msg) {
+		if syntax.Hint() == "" || syntax.File != "bad.conllu" || syntax.Line != test.line || !strings.Contains(syntax.Msg, test.msg) {
 			t.Errorf("%s: %v, want line %d, %q", name, err, test.line, test.msg)
+		}
+	}
+}
+
+// endless gives the same bytes again and again, up to n of them.
+type endless struct {
+	text string
+	at   int
+	n    int64
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) && e.n > 0 {
+		k := copy(p[n:min(int64(len(p)), int64(n)+e.n)], e.text[e.at:])
+		e.at = (e.at + k) % len(e.text)
+		n, e.n = n+k, e.n-int64(k)
+	}
+	if n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// Two gigabytes in one line, and in one sentence, end in an error before they
+// fill memory.
+func TestBounded(t *testing.T) {
+	for msg, text := range map[string]string{"line of more than": "x", "blank lines missing": "# comment\n"} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := ReadAll(&endless{text: text, n: 2 << 30}, "big.conllu")
+		runtime.ReadMemStats(&after)
+		if err == nil || !strings.Contains(err.Error(), "big.conllu:1: ") || !strings.Contains(err.Error(), msg) {
+			t.Errorf("error %v, want %q", err, msg)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 256<<20 {
+			t.Errorf("%s: %d MiB allocated", msg, got>>20)
 		}
 	}
 }

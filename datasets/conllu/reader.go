@@ -14,6 +14,10 @@ import (
 // Dependencies is far below it; a file without line ends must not fill memory.
 const maxLine = 1 << 20
 
+// maxSentence bounds the bytes of a sentence, for the same reason: a file
+// without blank lines is one sentence.
+const maxSentence = 16 << 20
+
 // Reader reads sentences one at a time:
 //
 //	r := conllu.NewReader(f, "da_ddt-ud-dev.conllu")
@@ -62,6 +66,9 @@ func (r *Reader) Scan() bool {
 			}
 			first = r.line + 1
 			continue
+		}
+		if len(r.buf) > maxSentence {
+			return r.fail(&SyntaxError{r.file, first, fmt.Sprintf("sentence of more than %d bytes: are the blank lines missing?", maxSentence)})
 		}
 		r.ends = append(r.ends, len(r.buf))
 		if !more {
@@ -142,7 +149,7 @@ func parse(file string, first int, text string, ends []int) (Sentence, error) {
 			return Sentence{}, &SyntaxError{file, n, fmt.Sprintf(format, a...)}
 		}
 		if !valid && !utf8.ValidString(line) {
-			return bad("not valid UTF-8")
+			return bad("not valid UTF-8: save the file as UTF-8")
 		}
 		if line[0] == '#' {
 			if len(s.Rows) > 0 {

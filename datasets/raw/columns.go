@@ -26,7 +26,7 @@ type BlockRow struct {
 // skipped. All rows must have as many fields as the first.
 func ReadColumns(b []byte, file string) ([]Block, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
-	if err := checkUTF8(b, file); err != nil {
+	if err := checkLines(b, file); err != nil {
 		return nil, err
 	}
 	var blocks []Block

@@ -30,6 +30,28 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.Msg)
 }
 
+// Hint says what a person can do.
+func (e *SyntaxError) Hint() string {
+	return "get " + e.File + " again if it was copied or edited, else correct it, and run the command again"
+}
+
+// maxLine bounds the length of a line of a table, of JSON lines and of columns, in
+// bytes. The longest of the corpora are far below it: a longer line is a file
+// whose line ends were lost.
+const maxLine = 16 << 20
+
+// checkLines looks for bytes that are no UTF-8 and for endless lines.
+func checkLines(b []byte, file string) error {
+	for rest, n := b, 1; len(rest) > maxLine; n++ {
+		end := bytes.IndexByte(rest, '\n')
+		if end > maxLine || end < 0 {
+			return Errorf(file, n, "line of more than %d bytes: were the line ends lost?", maxLine)
+		}
+		rest = rest[end+1:]
+	}
+	return checkUTF8(b, file)
+}
+
 // Errorf returns a *SyntaxError.
 func Errorf(file string, line int, format string, a ...any) error {
 	return &SyntaxError{file, line, fmt.Sprintf(format, a...)}
@@ -65,7 +87,7 @@ func (t *Table) Column(name string) (int, error) {
 // errors; a byte order mark is skipped.
 func ReadTable(b []byte, file string, comma rune) (*Table, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
-	if err := checkUTF8(b, file); err != nil {
+	if err := checkLines(b, file); err != nil {
 		return nil, err
 	}
 	r := csv.NewReader(bytes.NewReader(b))
@@ -136,7 +158,7 @@ type Line struct {
 // may lack its end. The content of the lines is not looked at.
 func ReadLines(b []byte, file string) ([]Line, error) {
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
-	if err := checkUTF8(b, file); err != nil {
+	if err := checkLines(b, file); err != nil {
 		return nil, err
 	}
 	var lines []Line

@@ -4,7 +4,6 @@ import (
 	"bytes"
 
 	"bench/datasets"
-	"bench/datasets/conllu"
 	"bench/datasets/fetch"
 )
 
@@ -24,11 +23,11 @@ func dane() Recipe {
 				if err != nil {
 					return nil, err
 				}
-				sentences, err := conllu.ReadAll(bytes.NewReader(b), file)
+				all, err := sentences(bytes.NewReader(b), file)
 				if err != nil {
 					return nil, err
 				}
-				more, err := namedSentences(sentences, types)
+				more, err := namedSentences(all, types)
 				if err != nil {
 					return nil, err
 				}

@@ -57,7 +57,7 @@ func mimGoldNER() Recipe {
 				}
 				for n, block := range blocks {
 					if len(block.Rows[0].Fields) < 2 {
-						return nil, raw.Errorf(file, block.Line, "1 column, where a word and its tag are wanted")
+						return nil, raw.Errorf(file, block.Rows[0].Line, "1 column, where a word and its tag are wanted")
 					}
 					row, k, err := tagged(block, file, 0, 1, icelandicTypes)
 					if err != nil {

@@ -149,7 +149,18 @@ func (in *Input) Piece(base int) bool {
 }
 
 // Read returns the content of source i.
-func (in *Input) Read(i int) ([]byte, error) { return os.ReadFile(in.Files[i].Path) }
+func (in *Input) Read(i int) ([]byte, error) {
+	info, err := os.Stat(in.Files[i].Path)
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Size() == 0:
+		return nil, raw.Errorf(in.Name(i), 0, "the file is empty")
+	case info.Size() > maxUnzipped:
+		return nil, raw.Errorf(in.Name(i), 0, "%d bytes, where at most %d are read: is it the right file?", info.Size(), maxUnzipped)
+	}
+	return os.ReadFile(in.Files[i].Path)
+}
 
 // SizesFor returns how many rows to draw, given the sizes of the full data set,
 // how many base rows the sources at hand have (of Recipe.Base), and how many of
@@ -169,10 +180,20 @@ func (in *Input) treebank(i int) ([]conllu.Sentence, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return conllu.ReadAll(f, in.Name(i))
+	return sentences(f, in.Name(i))
 }
 
-// maxUnzipped bounds what is unpacked from an archive.
+// sentences reads a treebank that has some.
+func sentences(r io.Reader, file string) ([]conllu.Sentence, error) {
+	all, err := conllu.ReadAll(r, file)
+	if err == nil && len(all) == 0 {
+		return nil, raw.Errorf(file, 0, "the file is empty: it has no sentences")
+	}
+	return all, err
+}
+
+// maxUnzipped bounds what is held of a file, or unpacked from an archive, in
+// bytes.
 const maxUnzipped = 1 << 30
 
 // unzip returns one file of source i, a zip archive, and the name to use in

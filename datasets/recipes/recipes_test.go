@@ -385,6 +385,23 @@ func TestSourceErrors(t *testing.T) {
 		{"swerec", "index,text\n1,bra\n", `:1: no column "rating"`},
 		{"norquad", `{"data":[{"paragraphs":[{"context":"abc","qas":[{"id":1,"question":"q","answers":[{"text":"c","answer_start":1}]}]}]}]}`, "code point 1"},
 		{"dane", "no archive", "no zip archive"},
+		{"dane", string(zipOf(t, map[string]string{"ddt.train.conllu": ""})), "!ddt.train.conllu: the file is empty"},
+		{"dane", string(zipOf(t, map[string]string{"../ddt.train.conllu": "x"})), "outside of its folder"},
+		{"dane", string(zipOf(t, map[string]string{"ddt.txt": "x"})), "no file ddt.train.conllu in the archive; there are: ddt.txt"},
+		{"dane", "", ": the file is empty"},
+		{"norne-nb", "\n\n", ": the file is empty"},
+		{"norne-nb", strings.Repeat("# sent_id = 1\n1\tAnna\t_\t_\t_\t_\t_\t_\t_\tname=O\n\n", 2), `:4: the id "1" is that of line 1, too`},
+		{"scala-da", strings.Repeat("# sent_id = 1\n1\tAnna\t_\t_\t_\t_\t_\t_\t_\t_\n\n", 2), `:4: the id "1" is that of line 1, too`},
+		{"scala-da", "# sent_id = 1\n1\tAnna\t_\t_\t_\t_\t_\t_\t_\t_\n2\n", ":3: 1 columns instead of 10"},
+		{"uner-da", "# sent_id = 1\n1\tAnna\tB-MISC\t-\t-\n", `:2: unknown tag "B-MISC" of the word "Anna"; there are O, and B- and I- with LOC, ORG, PER`},
+		{"uner-da", "1\tAnna\tB-PER\t-\t-\n", ":1: sentence without sent_id"},
+		{"uner-da", "# sent_id = 1\n1\tAnna\tB-PER\t-\t-\n3\tVik\tI-PER\t-\t-\n", `:3: word number "3" after 1`},
+		{"uner-da", "# sent_id = 1\n1\tAnna\tB-PER\n", ":2: 3 columns instead of 5"},
+		{"uner-da", strings.Repeat("# sent_id = 1\n1\tAnna\tB-PER\t-\t-\n\n", 2), `:4: the id "1" is that of line 1, too`},
+		{"uner-da", "\n", ": the file has no sentences"},
+		{"xquad-en", `{"data":[{"paragraphs":[{"context":"abc","qas":[{"id":"1","question":"q","answers":[{"text":"c","answer_start":2}]},` + "\n" +
+			`{"id":"1","question":"q","answers":[{"text":"c","answer_start":2}]}]}]}]}`, `the id "1" is that of line 1, too`},
+		{"squad-v2-sv", `{"data":[{"paragraphs":[{"context":"abc","qas":[{"id":"1","question":"q","answers":[]}]}]}]}`, "not marked"},
 	} {
 		r := recipe(t, test.data)
 		path := filepath.Join(t.TempDir(), "source")

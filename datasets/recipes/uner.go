@@ -62,7 +62,7 @@ func (in *Input) unerRows(i int, types map[string]string, seen ids) (rows []data
 	}
 	for _, block := range blocks {
 		if n := len(block.Rows[0].Fields); n != 5 {
-			return nil, 0, raw.Errorf(file, block.Line, "%d columns instead of 5", n)
+			return nil, 0, raw.Errorf(file, block.Rows[0].Line, "%d columns instead of 5", n)
 		}
 		for k, r := range block.Rows {
 			if r.Fields[0] != fmt.Sprint(k+1) {
