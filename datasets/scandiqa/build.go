@@ -229,9 +229,13 @@ func (b *Builder) rows(ctx context.Context, lang Lang, questions []question, pas
 	var out []row
 	for i, p := range passages {
 		q := byID[p.id]
+		translation, ok := m.get(p.context, English, lang)
+		if !ok {
+			return nil, fmt.Errorf("question %d: its context was not translated", p.id)
+		}
 		r := row{
 			ID: strconv.FormatInt(p.id, 10), Question: q.text[lang], Title: p.title, ContextEN: p.context, AnswerEN: answersEN[i],
-			Context: m.get(p.context, English, lang), Start: -1,
+			Context: translation, Start: -1,
 		}
 		if !strings.Contains(r.Context, p.title) {
 			r.Context = p.title + "\n" + r.Context
@@ -281,7 +285,11 @@ func (b *Builder) candidates(m *memory, answer, answerEN string, lang Lang) []st
 	if !b.PlainAnswers {
 		for _, v := range Variants(answer, answerEN, lang) {
 			if spoken(v) {
-				more = append(more, m.get(v, "", lang), m.get(v, "", English))
+				for _, to := range []Lang{lang, English} {
+					if t, ok := m.get(v, "", to); ok {
+						more = append(more, t)
+					}
+				}
 			}
 		}
 	}

@@ -41,7 +41,8 @@ type translated struct {
 // share it.
 type memory struct {
 	store *store
-	by    Translator // nil: nothing new can be translated
+	by    Translator
+	mu    sync.RWMutex
 	known map[[sha256.Size]byte]string
 	// parallel is how many requests are under way at a time.
 	parallel int
@@ -67,9 +68,12 @@ func memoryKey(by string, from, to Lang, text string) [sha256.Size]byte {
 	return sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s %s", len(by), by, from, to, text))
 }
 
-// get returns a translation that was learnt.
-func (m *memory) get(text string, from, to Lang) string {
-	return m.known[memoryKey(m.by.Name(), from, to, text)]
+// get returns a translation, and whether it is known.
+func (m *memory) get(text string, from, to Lang) (string, bool) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	t, ok := m.known[memoryKey(m.by.Name(), from, to, text)]
+	return t, ok
 }
 
 // maxBatchBytes bounds the texts of one request together, well below what the
@@ -80,13 +84,10 @@ const maxBatchBytes = 20_000
 // was answered before an error is kept. progress may be nil; its calls do not
 // overlap.
 func (m *memory) learn(ctx context.Context, texts []string, from, to Lang, progress func(done, total int)) error {
-	if m.by == nil {
-		return &Error{Kind: NoService, Detail: "the contexts are to be translated, and no translation service is named", Advice: nameTranslator}
-	}
 	var missing []string
 	seen := map[string]bool{}
 	for _, t := range texts {
-		if _, ok := m.known[memoryKey(m.by.Name(), from, to, t)]; !ok && !seen[t] {
+		if _, ok := m.get(t, from, to); !ok && !seen[t] {
 			seen[t] = true
 			missing = append(missing, t)
 		}
@@ -101,19 +102,16 @@ func (m *memory) learn(ctx context.Context, texts []string, from, to Lang, progr
 		batches = append(batches, missing[i:i+n])
 		i += n
 	}
-	// Answers come in any order; each goes to the file at once, and into the map
-	// when no other goroutine looks at it.
-	answers := make([][]string, len(batches))
 	var mu sync.Mutex
 	done := 0
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(m.parallel)
-	for i, batch := range batches {
-		g.Go(func() (err error) {
+	for _, batch := range batches {
+		g.Go(func() error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if answers[i], err = m.ask(ctx, batch, from, to); err != nil {
+			if _, err := m.ask(ctx, batch, from, to); err != nil {
 				return err
 			}
 			mu.Lock()
@@ -125,13 +123,7 @@ func (m *memory) learn(ctx context.Context, texts []string, from, to Lang, progr
 			return nil
 		})
 	}
-	err := g.Wait()
-	for i, batch := range batches {
-		for j, a := range answers[i] {
-			m.known[memoryKey(m.by.Name(), from, to, batch[j])] = a
-		}
-	}
-	return err
+	return g.Wait()
 }
 
 // ask translates a batch, in parts where it is too long for the service, and
@@ -165,7 +157,7 @@ func (m *memory) ask(ctx context.Context, batch []string, from, to Lang) ([]stri
 	for _, p := range parts {
 		translation := p.text
 		if strings.TrimSpace(p.text) != "" {
-			if known, ok := m.piece(p.text, from, to); ok {
+			if known, ok := m.get(p.text, from, to); ok {
 				translation = known
 			} else {
 				got, err := m.ask(ctx, []string{p.text}, from, to)
@@ -181,19 +173,20 @@ func (m *memory) ask(ctx context.Context, batch []string, from, to Lang) ([]stri
 	return got, m.keep(batch, got, from, to)
 }
 
-// piece looks a part of a text up that an earlier, interrupted build had. The
-// map does not change while batches are under way.
-func (m *memory) piece(text string, from, to Lang) (string, bool) {
-	t, ok := m.known[memoryKey(m.by.Name(), from, to, text)]
-	return t, ok
-}
-
 func (m *memory) keep(texts, translations []string, from, to Lang) error {
 	records := make([]any, len(texts))
 	for i := range texts {
 		records[i] = translated{m.by.Name(), from, to, texts[i], translations[i]}
 	}
-	return m.store.add(records...)
+	if err := m.store.add(records...); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range texts {
+		m.known[memoryKey(m.by.Name(), from, to, texts[i])] = translations[i]
+	}
+	return nil
 }
 
 // part is a part of a text and what stands between it and the next one.
