@@ -19,7 +19,8 @@ import (
 )
 
 func newDoctor(a *app) *cobra.Command {
-	var host, python string
+	var hosts []string
+	var python string
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is missing to run here, and the command that mends it",
@@ -28,9 +29,9 @@ func newDoctor(a *app) *cobra.Command {
 The exit code is 0 if models can be trained here, in a container or a process,
 and 4 if only the baselines can run.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), host, python) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), hosts, python) },
 	}
-	c.Flags().StringVar(&host, "host", "", "Docker engine (default $DOCKER_HOST, else the default socket)")
+	c.Flags().StringSliceVar(&hosts, "host", nil, "Docker engines (default $DOCKER_HOST, else the default socket)")
 	c.Flags().StringVar(&python, "python", "", "Python to look at (default python3)")
 	return c
 }
@@ -48,16 +49,20 @@ type finding struct {
 // environment or image takes about 6 GB.
 const minFree = 12 << 30
 
-func (a *app) doctor(ctx context.Context, host, python string) error {
+func (a *app) doctor(ctx context.Context, hosts []string, python string) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	k := &kit{app: a, home: home, host: host, python: python}
+	k := &kit{app: a, home: home, hosts: hosts, python: python}
 	defer k.close()
 	findings := []finding{checkHome(home)}
-	engine, container := k.checkEngine(ctx)
-	findings = append(findings, engine...)
+	container := false
+	for _, host := range k.engines() {
+		engine, ready := k.checkEngine(ctx, host)
+		findings = append(findings, engine...)
+		container = container || ready
+	}
 	py, processes := checkPython(ctx, home, python)
 	findings = append(findings, py, checkHub(ctx), a.checkMirror())
 	for _, f := range findings {
@@ -103,9 +108,9 @@ func checkHome(home string) finding {
 	return f
 }
 
-// checkEngine looks at the engine, the trainer's image and the GPUs.
-func (k *kit) checkEngine(ctx context.Context) (out []finding, ready bool) {
-	e, err := k.engine(ctx)
+// checkEngine looks at an engine, the trainer's image there and the GPUs.
+func (k *kit) checkEngine(ctx context.Context, host string) (out []finding, ready bool) {
+	e, err := k.engineAt(ctx, host)
 	if err != nil {
 		f := finding{Part: "docker", Detail: err.Error(), Remedy: "install and start Docker (https://docs.docker.com/engine/install/), or use --executor process"}
 		if h := hints(err); len(h) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"bench/containers"
 	"bench/runner"
@@ -12,43 +13,50 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// gcPatience is how long a host that does not answer is waited for.
+const gcPatience = 5 * time.Second
+
 func newGC(a *app) *cobra.Command {
-	var host string
+	var hosts []string
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Stop and remove what interrupted runs left behind",
 		Long: `Stop and remove what interrupted runs left behind in this home: batches that no
 running bench watches over, and containers. What had finished is kept.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), host) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), hosts) },
 	}
-	c.Flags().StringVar(&host, "host", "", "Docker engine (default $DOCKER_HOST, else the default socket)")
+	c.Flags().StringSliceVar(&hosts, "host", nil, "Docker engines (default $DOCKER_HOST, else the default socket)")
 	return c
 }
 
-func (a *app) gc(ctx context.Context, host string) error {
+func (a *app) gc(ctx context.Context, hosts []string) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	kit := &kit{app: a, home: home, host: host}
+	kit := &kit{app: a, home: home, hosts: hosts, patience: gcPatience}
 	defer kit.close()
 	swept, err := runner.Sweep(ctx, home, kit.executor)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "%d batches stopped, %d seeds of them had finished and are kept\n", swept.Batches, swept.Kept)
-	engine, err := kit.engine(ctx)
-	if errors.As(err, new(*containers.Error)) {
-		fmt.Fprintln(a.stderr, "bench: no Docker engine answers, so no containers were looked for")
-		return nil
+	var errs []error
+	for _, host := range kit.engines() {
+		engine, err := kit.engineAt(ctx, host)
+		if errors.As(err, new(*containers.Error)) {
+			fmt.Fprintf(a.stderr, "bench: no Docker engine answers at %s, so no containers were looked for there\n", address(host))
+			continue
+		}
+		if err == nil {
+			var names []string
+			names, err = docker.GC(ctx, engine, docker.Instance(home), swept.Busy == 0)
+			for _, n := range names {
+				fmt.Fprintln(a.stdout, "removed container", n)
+			}
+		}
+		errs = append(errs, err)
 	}
-	if err != nil {
-		return err
-	}
-	names, err := docker.GC(ctx, engine, docker.Instance(home), swept.Busy == 0)
-	for _, n := range names {
-		fmt.Fprintln(a.stdout, "removed container", n)
-	}
-	return err
+	return errors.Join(errs...)
 }

@@ -37,7 +37,7 @@ so an image always fits the bench that looks for it.`,
 	f.StringVar(&o.caBundle, "ca-bundle", "", "file with the certificates to trust while installing, for sites with an authority of their own")
 	simple := func(use, short string, args cobra.PositionalArgs, run func(context.Context, *containers.Engine, []string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(c *cobra.Command, args []string) error {
-			k := &kit{app: a, host: o.host}
+			k := &kit{app: a, hosts: []string{o.host}}
 			defer k.close()
 			e, err := k.engine(c.Context())
 			if err != nil {
@@ -100,7 +100,7 @@ func (a *app) done(err error, what string) error {
 }
 
 func (a *app) imageBuild(ctx context.Context, o imageOptions) error {
-	k := &kit{app: a, host: o.host}
+	k := &kit{app: a, hosts: []string{o.host}}
 	defer k.close()
 	e, err := k.engine(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ type runOptions struct {
 	device     string
 	threads    int
 	slots      int
-	host       string
+	hosts      []string
 	image      string
 	python     string
 	memory     string
@@ -70,8 +70,8 @@ up by the same command.`,
 	f.StringVar(&o.batch, "batch", "seed", "what one container or process runs: one model's jobs (model), those of one seed (seed), one job (job)")
 	f.StringVar(&o.device, "device", "auto", "auto, cpu, cuda")
 	f.IntVar(&o.threads, "threads", 0, "CPU threads of each batch (0: all there are, shared by --slots)")
-	f.IntVar(&o.slots, "slots", 0, "batches at a time (0: one for each GPU; one without GPUs)")
-	f.StringVar(&o.host, "host", "", "Docker engine (default $DOCKER_HOST, else the default socket)")
+	f.IntVar(&o.slots, "slots", 0, "batches at a time, on each host (0: one for each GPU; one without GPUs)")
+	f.StringSliceVar(&o.hosts, "host", nil, "Docker engines, which must see the same folders as this machine (default $DOCKER_HOST, else the default socket)")
 	f.StringVar(&o.image, "image", "", "container image with a trainer (default: the one that bench image build makes)")
 	f.StringVar(&o.python, "python", "", "Python with torch and transformers for --executor process (default: an environment of its own)")
 	f.StringVar(&o.memory, "memory", "", "memory limit of each batch, such as 8g")
@@ -132,7 +132,7 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 	}
 	memory, _ := parseBytes(o.memory)
 	k := &kit{
-		app: a, home: home, host: o.host, image: o.image, python: o.python,
+		app: a, home: home, hosts: o.hosts, slots: o.slots, image: o.image, python: o.python,
 		limits: runner.Limits{CPUs: float64(o.threads), MemoryBytes: memory, Time: o.timeout},
 		log:    func(format string, args ...any) { fmt.Fprintf(a.stderr, "bench: "+format+"\n", args...) },
 	}

@@ -144,7 +144,7 @@ func children(pid int) []int {
 // record says that it took two attempts.
 func TestKilledTrainerIsStartedAgain(t *testing.T) {
 	t.Run("stand-in", func(t *testing.T) {
-		python, log := standin(t, "STANDIN_DIE='"+filepath.Join(t.TempDir(), "died")+"'")
+		python, log := fakePython(t, "STANDIN_DIE='"+filepath.Join(t.TempDir(), "died")+"'")
 		p := newCLI(t)
 		r := p.run(0, "run", "fresh:tiny", "--suite", "sample", "--seeds", "1", "--executor", "process", "--python", python)
 		has(t, r.stderr, "killed by signal 9", "trying again", "[4/4]")

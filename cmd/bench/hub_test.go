@@ -28,7 +28,7 @@ func newWorld(t *testing.T, settings ...string) *world {
 	t.Helper()
 	w := &world{cli: newCLI(t), hub: hubtest.New(), cache: filepath.Join(t.TempDir(), "hf")}
 	t.Cleanup(w.hub.Close)
-	w.python, w.starts = standin(t, settings...)
+	w.python, w.starts = fakePython(t, settings...)
 	w.env = []string{"HF_ENDPOINT=" + w.hub.URL, "HF_HOME=" + w.cache, "HF_HUB_OFFLINE=", "HF_TOKEN=" + secret}
 	return w
 }

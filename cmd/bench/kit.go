@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"bench/containers"
 	"bench/containers/trainer"
@@ -14,6 +16,7 @@ import (
 	"bench/runner/baseline"
 	"bench/runner/docker"
 	"bench/runner/job"
+	"bench/runner/pool"
 	"bench/runner/process"
 )
 
@@ -21,35 +24,73 @@ import (
 type kit struct {
 	*app
 	home   string
-	host   string // Docker engine
-	image  string // --image
-	python string // --python
+	hosts  []string // Docker engines; none: the default one
+	slots  int      // batches at a time on each engine; 0: one for each GPU
+	image  string   // --image
+	python string   // --python
 	limits runner.Limits
-	log    func(format string, args ...any)
+	// patience is how long a host that does not answer is waited for; 0: as long as package pool does.
+	patience time.Duration
+	log      func(format string, args ...any)
 
 	warned bool // that there is no sandbox
 
 	mu        sync.Mutex
-	opened    *containers.Engine
 	executors map[string]runner.Executor
+
+	opening sync.Mutex
+	opened  map[string]*containers.Engine // by host
 }
 
 func (k *kit) close() {
-	if k.opened != nil {
-		k.opened.Close()
+	for _, e := range k.opened {
+		e.Close()
 	}
 }
 
-// engine opens the Docker engine.
-func (k *kit) engine(ctx context.Context) (*containers.Engine, error) {
-	if k.opened == nil {
-		e, err := containers.Open(ctx, k.host)
-		if err != nil {
-			return nil, err
-		}
-		k.opened = e
+// engines are the addresses of the Docker engines, "" for the default one.
+func (k *kit) engines() []string {
+	if len(k.hosts) == 0 {
+		return []string{""}
 	}
-	return k.opened, nil
+	return k.hosts
+}
+
+// address says in full what an engine is called.
+func address(host string) string {
+	return cmp.Or(host, os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock")
+}
+
+// engine opens the first Docker engine that answers. The error is that of the
+// first one.
+func (k *kit) engine(ctx context.Context) (*containers.Engine, error) {
+	var first error
+	for _, host := range k.engines() {
+		e, err := k.engineAt(ctx, host)
+		if err == nil {
+			return e, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, first
+}
+
+// engineAt opens the engine of a host.
+func (k *kit) engineAt(ctx context.Context, host string) (*containers.Engine, error) {
+	k.opening.Lock()
+	defer k.opening.Unlock()
+	if e := k.opened[host]; e != nil {
+		return e, nil
+	}
+	e, err := containers.Open(ctx, host)
+	if err != nil {
+		return nil, err
+	}
+	if k.opened == nil {
+		k.opened = map[string]*containers.Engine{}
+	}
+	k.opened[host] = e
+	return e, nil
 }
 
 // executor makes the executor of this name.
@@ -67,7 +108,7 @@ func (k *kit) executor(name string) (runner.Executor, error) {
 	case "process":
 		e = &lazyProcess{kit: k, known: process.New(process.Options{Limits: k.limits})}
 	case "docker":
-		e, err = k.docker(context.Background())
+		e = k.docker()
 	default:
 		err = fmt.Errorf("there is no executor %q", name)
 	}
@@ -161,34 +202,44 @@ func (k *kit) unpackTrainer() (string, error) {
 	return dir, nil
 }
 
-func (k *kit) docker(ctx context.Context) (runner.Executor, error) {
-	e, err := k.engine(ctx)
+// docker spreads batches over the Docker engines.
+func (k *kit) docker() *pool.Pool {
+	var hosts []pool.Host
+	for _, host := range k.engines() {
+		hosts = append(hosts, pool.Host{Name: address(host), Open: func(ctx context.Context) (runner.Executor, int, error) {
+			return k.dockerAt(ctx, host)
+		}})
+	}
+	o := pool.Options{Patience: k.patience}
+	if len(hosts) > 1 {
+		o.Notice = func(s string) { k.log("%s", s) }
+	}
+	return pool.New(hosts, o)
+}
+
+// dockerAt makes the executor of one engine. It runs as many batches at a time
+// as it has GPUs that containers can be given, else one on the CPU.
+func (k *kit) dockerAt(ctx context.Context, host string) (runner.Executor, int, error) {
+	e, err := k.engineAt(ctx, host)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	image, hint := k.image, "docker pull "+k.image
 	if image == "" {
 		image, hint = containers.TrainerImage(), "bench image build"
+		if host != "" {
+			hint += " --host " + host
+		}
 	}
-	return docker.New(e, docker.Options{Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version()}), nil
-}
-
-// gpus is the number of batches that can train at a time: one for each GPU
-// that containers can be given, else one on the CPU.
-func (k *kit) gpus(ctx context.Context) (int, error) {
-	e, err := k.engine(ctx)
-	if err != nil {
-		return 0, err
-	}
-	image := k.image
-	if image == "" {
-		image = containers.TrainerImage()
+	executor := docker.New(e, docker.Options{Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version()})
+	if k.slots > 0 || k.limits.GPU == "none" {
+		return executor, max(1, k.slots), nil
 	}
 	found, err := e.GPUs(ctx, image)
 	if containers.IsKind(err, containers.ImageMissing) {
-		return 1, nil // the start of the first batch says so, with what to do
+		return executor, 1, nil // the start of the first batch says so, with what to do
 	}
-	return max(1, len(found)), err
+	return executor, max(1, len(found)), err
 }
 
 // progress is where long preparations say what they do.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"bench/datasets/hub"
 	"bench/runner"
 	"bench/runner/baseline"
+	"bench/runner/pool"
 )
 
 // freshModels are the models with random weights: the repository that their
@@ -234,6 +236,7 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 		if err != nil {
 			return "", "", err
 		}
+		k.image = i.ID // on all hosts the same, whatever a tag means there
 		image = "image:" + i.ID
 	}
 	return executor, image, nil
@@ -241,17 +244,18 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 
 // slotsFor says how many batches run at a time.
 func (k *kit) slotsFor(ctx context.Context, models []*runner.Model, o runOptions) (int, error) {
-	if o.slots > 0 {
-		return o.slots, nil
-	}
 	trained := slices.DeleteFunc(slices.Clone(models), func(m *runner.Model) bool { return m.Executor == "baseline" })
 	switch {
 	case len(trained) == 0: // baselines use one CPU each
-		return runtime.NumCPU(), nil
-	case trained[0].Executor != "docker" || o.device == "cpu":
-		return 1, nil
+		return cmp.Or(o.slots, runtime.NumCPU()), nil
+	case trained[0].Executor != "docker":
+		return max(1, o.slots), nil
 	}
-	return k.gpus(ctx)
+	e, err := k.executor("docker")
+	if err != nil {
+		return 0, err
+	}
+	return e.(*pool.Pool).Slots(ctx)
 }
 
 // otherVersions names the packages of a user's own Python that decide results

@@ -49,7 +49,7 @@ func documented(t *testing.T) map[string]bool {
 // With --json, stdout is JSON lines of documented types and nothing else.
 func TestJSONLines(t *testing.T) {
 	known := documented(t)
-	python, _ := standin(t)
+	python, _ := fakePython(t)
 	p := newCLI(t)
 	seen := map[string]int{}
 	for i := range 2 {

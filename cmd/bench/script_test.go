@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"bench/runner/process"
+	"bench/runner/runnertest/standin"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == process.SuperviseArg {
 		main()
 	}
-	testscript.Main(m, map[string]func(){"bench": main, "standin-trainer": standIn})
+	testscript.Main(m, map[string]func(){"bench": main, "standin-trainer": standin.Main})
 }
 
 // required says whether the part must be there (BENCH_TEST_REQUIRE, a comma

@@ -167,10 +167,10 @@ func TestKilledRunSurvives(t *testing.T) {
 // Trainers in processes outlive bench: every job is begun once, however often
 // bench is killed.
 func TestTrainersSurviveBench(t *testing.T) {
-	python, log := standin(t, "STANDIN_PAUSE=100ms")
+	python, log := fakePython(t, "STANDIN_PAUSE=100ms")
 	args := []string{"run", "fresh:tiny", "--suite", "sample", "--seeds", "6", "--executor", "process", "--python", python}
 	whole := newCLI(t)
-	quick, _ := standin(t)
+	quick, _ := fakePython(t)
 	whole.run(0, append(args[:len(args)-1:len(args)-1], quick)...)
 	p := newCLI(t)
 	l := &ledger{p: p}
@@ -185,7 +185,7 @@ func TestTrainersSurviveBench(t *testing.T) {
 
 // The next bench says that it found a running batch, and waits for it.
 func TestNextRunAttaches(t *testing.T) {
-	python, log := standin(t, "STANDIN_PAUSE=700ms")
+	python, log := fakePython(t, "STANDIN_PAUSE=700ms")
 	p := newCLI(t)
 	args := []string{"run", "fresh:tiny", "--suite", "sample", "--seeds", "1", "--executor", "process", "--python", python}
 	c := p.command(args...)
@@ -211,7 +211,7 @@ func TestNextRunAttaches(t *testing.T) {
 
 // Two programs on one HOME share the work.
 func TestTwoAtOnce(t *testing.T) {
-	python, log := standin(t, "STANDIN_PAUSE=20ms")
+	python, log := fakePython(t, "STANDIN_PAUSE=20ms")
 	for _, args := range [][]string{
 		{"run", "baseline:majority", "--suite", "sample", "--seeds", "12"},
 		{"run", "fresh:tiny", "--suite", "sample", "--seeds", "4", "--executor", "process", "--python", python},
@@ -260,7 +260,7 @@ func TestTwoAtOnce(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	for _, after := range []string{"run", "gc"} {
 		t.Run(after, func(t *testing.T) {
-			python, log := standin(t, "STANDIN_PAUSE=600ms")
+			python, log := fakePython(t, "STANDIN_PAUSE=600ms")
 			p := newCLI(t)
 			args := []string{"run", "fresh:tiny", "--suite", "sample", "--seeds", "1", "--executor", "process", "--python", python}
 			c := p.command(args...)

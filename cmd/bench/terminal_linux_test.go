@@ -42,7 +42,7 @@ func terminal(t *testing.T) (screen, tty *os.File) {
 // time that is left. It is gone at the end; stdout, a pipe, has the table alone.
 func TestStatusOnATerminal(t *testing.T) {
 	screen, tty := terminal(t)
-	python, _ := standin(t, "STANDIN_PAUSE=300ms")
+	python, _ := fakePython(t, "STANDIN_PAUSE=300ms")
 	p := newCLI(t)
 	c := p.command("run", "fresh:tiny", "--suite", "sample", "--seeds", "1", "--executor", "process", "--python", python)
 	c.Env = append(c.Env, "TERM=xterm")

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,9 @@ type Extra struct {
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
+
+// extras counts the engines of this process.
+var extras atomic.Int32
 
 // StartExtra starts an engine. With liveRestore its containers survive it.
 // With gpus it takes requests for GPUs and gives none: containers see the
@@ -52,7 +56,8 @@ func StartExtra(t testing.TB, liveRestore, gpus bool) *Extra {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &Extra{t: t, dir: dir, gpus: gpus, Host: "unix://" + filepath.Join(dir, "s"), Instance: "test-" + filepath.Base(dir), bridge: fmt.Sprintf("bt%d", os.Getpid()%100000)}
+	number := (os.Getpid() + 7919*int(extras.Add(1))) % 100000 // differs between tests that run at once
+	x := &Extra{t: t, dir: dir, gpus: gpus, Host: "unix://" + filepath.Join(dir, "s"), Instance: "test-" + filepath.Base(dir), bridge: fmt.Sprintf("bt%d", number)}
 	config, err := json.Marshal(map[string]any{"live-restore": liveRestore})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "daemon.json"), config, 0o644)
@@ -66,7 +71,7 @@ func StartExtra(t testing.TB, liveRestore, gpus bool) *Extra {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range []string{"link add " + x.bridge + " type bridge", fmt.Sprintf("addr add 10.213.%d.1/24 dev %s", os.Getpid()%250, x.bridge), "link set " + x.bridge + " up"} {
+	for _, args := range []string{"link add " + x.bridge + " type bridge", fmt.Sprintf("addr add 10.%d.%d.1/24 dev %s", 200+number/250%50, number%250, x.bridge), "link set " + x.bridge + " up"} {
 		if out, err := exec.Command("ip", strings.Fields(args)...).CombinedOutput(); err != nil {
 			Need(t, "docker", fmt.Sprintf("ip %s: %s", args, out))
 		}
