@@ -222,7 +222,7 @@ func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
 			header = append(header, ">"+l.Code)
 		}
 	}
-	header = append(header, ">collapsed")
+	header = append(header, ">collapsed", ">by medians")
 	line := func(r leaderboard.Row, rank string) []string {
 		out := []string{rank, ui.Clip(rowName(b, r), 60), size(r.Parameters), aggText(r.Overall)}
 		if len(b.Languages) > 1 {
@@ -230,11 +230,10 @@ func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
 				out = append(out, aggText(r.ByLanguage[l.Code]))
 			}
 		}
-		collapsed := ""
-		if r.Collapsed > 0 {
-			collapsed = strconv.Itoa(r.Collapsed)
+		if r.Collapsed == 0 || r.Overall.Median.Undefined != "" {
+			return append(out, "", "")
 		}
-		return append(out, collapsed)
+		return append(out, strconv.Itoa(r.Collapsed), fmt.Sprintf("%.2f", r.Overall.Median.X))
 	}
 	var rows [][]string
 	collapsed := 0
@@ -267,9 +266,9 @@ func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
 		for _, r := range shown {
 			cells := line(r, "")
 			missing := strings.Join(r.Missing, ", ")
-			rows = append(rows, append(cells[1:len(cells)-1], strconv.Itoa(len(r.Missing)), ui.Clip(missing, 60)))
+			rows = append(rows, append(cells[1:len(cells)-2], strconv.Itoa(len(r.Missing)), ui.Clip(missing, 60)))
 		}
-		h := append(slices.Clone(header[1:len(header)-1]), ">missing", "")
+		h := append(slices.Clone(header[1:len(header)-2]), ">missing", "")
 		fmt.Fprintln(w, ui.Table(h, rows))
 		if n > len(shown) {
 			fmt.Fprintf(w, "and %d more: --incomplete\n\n", n-len(shown))
@@ -279,7 +278,7 @@ func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
 		fmt.Fprintf(w, "left out: %s (%s of %s)\n", plain(l.Reason), plural(l.Records, "record"), plural(len(l.Models), "model"))
 	}
 	if collapsed > 0 {
-		fmt.Fprintf(w, "collapsed: seeds that learnt nothing although the model can; they are part of the means. --format csv has the medians\n")
+		fmt.Fprintf(w, "collapsed: seeds that learnt nothing although the model can; they are part of the scores, but hardly of the scores by medians\n")
 	}
 	for _, n := range b.Notes {
 		fmt.Fprintf(w, "note: %s\n", plain(n))

@@ -3,6 +3,7 @@ package leaderboard
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -89,9 +90,9 @@ func (b *builder) aggregate(board *Board) {
 	for _, rows := range [][]Row{board.Models, board.Unranked} {
 		for i := range rows {
 			r := &rows[i]
-			parts, halves := b.parts(*r, transform)
+			parts := b.parts(*r, transform)
 			var e stats.Estimate
-			r.Overall, e = b.agg(overall, parts, halves)
+			r.Overall, e = b.agg(overall, parts)
 			if len(r.Missing) == 0 {
 				estimates[i] = e
 			}
@@ -101,7 +102,7 @@ func (b *builder) aggregate(board *Board) {
 			}{{languages, &r.ByLanguage}, {tasks, &r.ByTask}, {cells, &r.ByCell}} {
 				*of.to = map[string]Agg{}
 				for _, g := range of.groups {
-					(*of.to)[g.name], _ = b.agg(g, parts, halves)
+					(*of.to)[g.name], _ = b.agg(g, parts)
 				}
 			}
 		}
@@ -159,51 +160,58 @@ func (b *builder) scale(board *Board) []linear {
 	return out
 }
 
-// parts are a row's scores in the order of the columns, nil where there is
-// none, and their half-widths as the reference has them.
-func (b *builder) parts(r Row, transform []linear) ([]*stats.Estimate, []scoring.Value) {
-	parts, halves := make([]*stats.Estimate, len(b.cols)), make([]scoring.Value, len(b.cols))
+// part is a row's score on one data set.
+type part struct {
+	stats.Estimate
+	half   scoring.Value // half-width as the reference has it
+	median float64
+}
+
+// parts are a row's scores in the order of the columns, nil where there is none.
+func (b *builder) parts(r Row, transform []linear) []*part {
+	parts := make([]*part, len(b.cols))
 	for i, c := range b.cols {
 		if slices.Contains(r.Missing, c.Name) {
 			continue
 		}
 		d, t := r.Datasets[c.Name], transform[i]
-		e := d.primary
-		e.Mean, e.SE = t.add+t.times*e.Mean, max(t.times, -t.times)*e.SE
-		parts[i], halves[i] = &e, d.halfZ
-		if halves[i].Undefined == "" {
-			halves[i].X *= max(t.times, -t.times)
+		p := part{d.primary, d.halfZ, t.add + t.times*d.median}
+		p.Mean, p.SE = t.add+t.times*p.Mean, math.Abs(t.times)*p.SE
+		if p.half.Undefined == "" {
+			p.half.X *= math.Abs(t.times)
 		}
+		parts[i] = &p
 	}
-	return parts, halves
+	return parts
 }
 
-func (b *builder) agg(g group, parts []*stats.Estimate, halves []scoring.Value) (Agg, stats.Estimate) {
+func (b *builder) agg(g group, parts []*part) (Agg, stats.Estimate) {
 	var w []float64
 	var e []stats.Estimate
 	missing := 0
-	half := scoring.Num(0)
+	half, median := scoring.Num(0), 0.0
 	for i, x := range g.weights {
-		if x == 0 {
+		p := parts[i]
+		switch {
+		case x == 0:
 			continue
-		}
-		if parts[i] == nil {
+		case p == nil:
 			missing++
 			continue
+		case p.half.Undefined != "":
+			half = p.half
+		case half.Undefined == "":
+			half.X += x * p.half.X
 		}
-		w, e = append(w, x), append(e, *parts[i])
-		if halves[i].Undefined != "" {
-			half = halves[i]
-		} else if half.Undefined == "" {
-			half.X += x * halves[i].X
-		}
+		w, e = append(w, x), append(e, p.Estimate)
+		median += x * p.median
 	}
 	if missing > 0 {
 		none := scoring.Value{Undefined: fmt.Sprintf("%d of %d data sets are missing", missing, missing+len(w))}
-		return Agg{none, none, none, 0}, stats.Estimate{}
+		return Agg{Value: none, HalfWidth: none, SE: none, Median: none}, stats.Estimate{}
 	}
 	sum := stats.Combine(w, e)
-	a := Agg{Value: scoring.Num(sum.Mean), SE: scoring.Num(sum.SE), DF: sum.DF, HalfWidth: half}
+	a := Agg{Value: scoring.Num(sum.Mean), SE: scoring.Num(sum.SE), DF: sum.DF, HalfWidth: half, Median: scoring.Num(median)}
 	if sum.DF == 0 {
 		a.SE = scoring.Value{Undefined: "one replicate has no spread"}
 	}

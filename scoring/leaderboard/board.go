@@ -93,6 +93,9 @@ type Agg struct {
 	HalfWidth scoring.Value `json:"half_width"`
 	SE        scoring.Value `json:"se"`
 	DF        float64       `json:"df"`
+	// Median is the same aggregate of the seeds' medians: what the value would be
+	// but for collapsed seeds.
+	Median scoring.Value `json:"median"`
 }
 
 // Row is one model under one protocol.
@@ -147,6 +150,7 @@ type Cell struct {
 
 	primary stats.Estimate
 	halfZ   scoring.Value
+	median  float64 // of the ranked metric
 }
 
 // CellMetric is the summary of one metric.

@@ -388,7 +388,7 @@ func cell(r results.Record, t Task) Cell {
 		}
 		c.Scores[name] = list
 		if len(t.Metrics) > 0 && name == t.Metrics[0].Name && len(x) > 0 {
-			c.primary, c.halfZ = stats.Of(x), s.HalfWidthZ
+			c.primary, c.halfZ, c.median = stats.Of(x), s.HalfWidthZ, stats.Median(x)
 		}
 	}
 	return c
