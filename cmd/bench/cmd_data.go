@@ -52,7 +52,7 @@ a data set of its own: scala-da becomes scala-da-scandeval.`,
 		Use: "show NAME", Short: "Show what a data set is, and some of its rows", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.dataShow(args[0], rows) },
 	}
-	show.Flags().IntVar(&rows, "sample", 0, "also show this many rows of the test split, evenly spread")
+	show.Flags().IntVar(&rows, "sample", 0, "also show this many rows of the test split, evenly spread; of ScaLA, pairs with what was changed")
 	verify := &cobra.Command{
 		Use: "verify [NAME…]", Short: "Read built data sets again and compare them with their digests", Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return a.dataVerify(args) },
@@ -183,6 +183,7 @@ func (a *app) dataShow(name string, sample int) error {
 	for _, s := range i.Sources {
 		line("source", s)
 	}
+	line("by hand", i.ByHand)
 	line("status", string(i.Status))
 	line("problem", i.Problem)
 	if i.Built == nil {
@@ -211,14 +212,7 @@ func (a *app) dataShow(name string, sample int) error {
 		return err
 	}
 	fmt.Fprintln(a.stdout)
-	for j := range min(sample, len(rows)) {
-		text, err := rows[j*len(rows)/min(sample, len(rows))].AppendJSON(nil, d.Kind)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(a.stdout, "%s\n", text)
-	}
-	return nil
+	return a.showRows(d.Kind, rows, sample)
 }
 
 func (a *app) dataVerify(names []string) error {

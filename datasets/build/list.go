@@ -17,8 +17,10 @@ type Info struct {
 	Citation  string         `json:"citation"`
 	Homepage  string         `json:"homepage,omitempty"`
 	Origin    recipes.Origin `json:"origin"`
-	Sources   []string       `json:"sources"` // URLs
-	Sizes     recipes.Sizes  `json:"sizes"`   // of the full data set
+	Suite     recipes.Suite  `json:"suite,omitempty"`
+	Sources   []string       `json:"sources"`           // URLs
+	ByHand    string         `json:"by_hand,omitempty"` // where and how a person gets a source that cannot be downloaded
+	Sizes     recipes.Sizes  `json:"sizes"`             // of the full data set
 	Status    Status         `json:"status"`
 	Built     *datasets.Meta `json:"built,omitempty"` // nil if it is not there or cannot be read
 	Problem   string         `json:"problem,omitempty"`
@@ -73,10 +75,13 @@ func (b *Builder) Show(name string) (Info, error) {
 func (b *Builder) info(r recipes.Recipe) Info {
 	i := Info{
 		Name: r.Name, Kind: r.Kind, Languages: r.Languages, Licence: r.Licence, Citation: r.Citation, Homepage: r.Homepage,
-		Origin: r.Origin, Sources: []string{}, Sizes: r.Sizes, Status: NotBuilt,
+		Origin: r.Origin, Suite: r.Suite, Sources: []string{}, Sizes: r.Sizes, Status: NotBuilt,
 	}
 	for _, s := range r.Sources {
 		i.Sources = append(i.Sources, s.URL)
+		if s.Manual != "" {
+			i.ByHand = s.Manual
+		}
 	}
 	d, err := datasets.Open(b.Dir(r.Name))
 	switch {
