@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"bench/datasets"
@@ -18,7 +17,7 @@ import (
 func newData(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "data",
-		Short: "List, build, show and verify data sets",
+		Short: "List, build, show, compare, divide and verify data sets",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -50,14 +49,14 @@ a data set of its own: scala-da becomes scala-da-scandeval.`,
 	var rows int
 	show := &cobra.Command{
 		Use: "show NAME", Short: "Show what a data set is, and some of its rows", Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) error { return a.dataShow(args[0], rows) },
+		RunE: func(c *cobra.Command, args []string) error { return a.dataShow(c.Context(), args[0], rows) },
 	}
 	show.Flags().IntVar(&rows, "sample", 0, "also show this many rows of the test split, evenly spread; of ScaLA, pairs with what was changed")
 	verify := &cobra.Command{
 		Use: "verify [NAME…]", Short: "Read built data sets again and compare them with their digests", Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return a.dataVerify(args) },
 	}
-	c.AddCommand(list, make, show, verify)
+	c.AddCommand(list, make, show, verify, newDataMirror(a), newDataCompare(a), newDataSplit(a))
 	return c
 }
 
@@ -114,11 +113,13 @@ func (a *app) dataBuild(ctx context.Context, names []string, rules string, o bui
 	if o.From != "" && len(names) > 1 {
 		return usage("build them one after the other, each with its file", "--from gives the file of one data set, %d are named", len(names))
 	}
-	_, b, err := a.dataKit()
+	k, b, err := a.dataKit()
 	if err != nil {
 		return err
 	}
-	names = slices.Clone(names)
+	if names, err = k.resolve(ctx, b, names); err != nil {
+		return err
+	}
 	for i, name := range names { // a wrong name is found before the first download
 		if names[i], err = b.Variant(name, rules); err != nil {
 			return &usageError{err: err}
@@ -156,9 +157,12 @@ func (a *app) dataBuild(ctx context.Context, names []string, rules string, o bui
 	return errors.Join(errs...)
 }
 
-func (a *app) dataShow(name string, sample int) error {
-	_, b, err := a.dataKit()
+func (a *app) dataShow(ctx context.Context, name string, sample int) error {
+	k, b, err := a.dataKit()
 	if err != nil {
+		return err
+	}
+	if name, err = k.resolveOne(ctx, b, name); err != nil {
 		return err
 	}
 	i, err := b.Show(name)
@@ -166,7 +170,14 @@ func (a *app) dataShow(name string, sample int) error {
 		return &usageError{err: err}
 	}
 	if a.json {
-		return a.encode("dataset", i)
+		if err := a.encode("dataset", i); err != nil || i.Built == nil {
+			return err
+		}
+		d, err := datasets.Open(b.Dir(name))
+		if err != nil {
+			return err
+		}
+		return a.showProfile(d)
 	}
 	line := func(key, value string) {
 		if value != "" {
@@ -200,12 +211,18 @@ func (a *app) dataShow(name string, sample int) error {
 	for _, n := range i.Built.Notes {
 		line("note", n)
 	}
-	if sample <= 0 {
-		return nil
-	}
 	d, err := datasets.Open(b.Dir(name))
 	if err != nil {
 		return err
+	}
+	if v := d.Division; v != nil {
+		line("divided", fmt.Sprintf("%s of %s, digest %.16s", v.Kind, v.Of, v.OfDigest))
+	}
+	if err := a.showProfile(d); err != nil {
+		return err
+	}
+	if sample <= 0 {
+		return nil
 	}
 	rows, err := d.Rows(datasets.Test)
 	if err != nil {
@@ -229,7 +246,7 @@ func (a *app) dataVerify(names []string) error {
 	}
 	var errs []error
 	for _, name := range names {
-		if _, err := b.Recipe(name); err != nil {
+		if _, err := b.Show(name); err != nil {
 			return &usageError{err: err}
 		}
 		d, err := datasets.Open(b.Dir(name))
@@ -238,6 +255,12 @@ func (a *app) dataVerify(names []string) error {
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		if a.json {
+			if err := a.encode("verified", map[string]string{"name": name, "digest": d.Digest}); err != nil {
+				return err
+			}
 			continue
 		}
 		fmt.Fprintf(a.stdout, "%s  as built, digest %.16s\n", name, d.Digest)

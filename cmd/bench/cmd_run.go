@@ -100,6 +100,9 @@ func (o runOptions) validate() error {
 	choice("executor", o.executor, "auto", "baseline", "docker", "process")
 	choice("batch", o.batch, "seed", "model", "job")
 	choice("device", o.device, "auto", "cpu", "cuda")
+	if err := o.picking.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if o.seeds < 1 {
 		errs = append(errs, usage("", "--seeds %d: at least one is needed", o.seeds))
 	}

@@ -23,11 +23,13 @@ type selection struct {
 	names []string
 	tasks []string
 	langs []string
+	picking
 }
 
 func (s *selection) addFlags(f *pflag.FlagSet) {
+	s.picking.addFlags(f)
 	f.StringVar(&s.suite, "suite", "", "suite of data sets: paper, extra, sample (generated, no download), all, catalogue")
-	f.StringSliceVar(&s.names, "dataset", nil, "data sets, by name")
+	f.StringSliceVar(&s.names, "dataset", nil, "data sets, by name, or hub:org/name[@revision] on the Hugging Face Hub")
 	f.StringSliceVar(&s.tasks, "task", nil, "only these tasks: ner, sentiment, acceptability, qa, speed")
 	f.StringSliceVar(&s.langs, "language", nil, "only these languages: da, nb, nn, no (nb and nn), sv, is, fo")
 }
@@ -70,9 +72,16 @@ func (k *kit) data(ctx context.Context, s selection, partial bool) ([]*datasets.
 	for _, t := range s.tasks {
 		kinds = append(kinds, datasets.Kind(t))
 	}
-	names, err := b.Select(build.Selection{Suite: suite, Names: s.names, Tasks: kinds, Languages: s.langs})
+	named, err := k.resolve(ctx, b, s.names)
+	if err != nil {
+		return nil, err
+	}
+	names, err := b.Select(build.Selection{Suite: suite, Names: named, Tasks: kinds, Languages: s.langs})
 	if err != nil {
 		return nil, &usageError{err: err}
+	}
+	if names, err = s.picking.apply(b, names); err != nil {
+		return nil, err
 	}
 	var sets []*datasets.Dataset
 	var errs []error

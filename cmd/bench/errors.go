@@ -13,6 +13,7 @@ import (
 	"bench/datasets/catalog"
 	"bench/datasets/fetch"
 	"bench/datasets/hub"
+	"bench/datasets/published"
 	"bench/runner"
 	"bench/runner/job"
 )
@@ -83,7 +84,7 @@ func explain(err error, stderr io.Writer) {
 
 func classify(err error) int {
 	var usage *usageError
-	if errors.As(err, &usage) || errors.As(err, new(*catalog.Error)) || errors.Is(err, job.ErrProtocol) {
+	if errors.As(err, &usage) || errors.As(err, new(*catalog.Error)) || errors.As(err, new(*published.ColumnsError)) || errors.Is(err, job.ErrProtocol) {
 		return exitUsage
 	}
 	// What is missing outside of bench: an engine, a file, a model, space.
