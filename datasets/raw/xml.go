@@ -191,8 +191,10 @@ func xmlError(err error, file string, line int) error {
 		return Errorf(file, line, "the file ends in the middle of a tag or text: it is truncated; get it again")
 	case errors.As(err, &syntax):
 		return Errorf(file, syntax.Line, "no XML: %s", syntax.Msg)
-	case strings.Contains(err.Error(), "encoding"):
+	case strings.Contains(err.Error(), "xml: encoding"):
 		return Errorf(file, line, "%s: save the file as UTF-8", strings.TrimPrefix(err.Error(), "xml: "))
+	case strings.HasPrefix(err.Error(), "xml: "): // the decoder has no type for its other errors
+		return Errorf(file, line, "no XML: %s", strings.TrimPrefix(err.Error(), "xml: "))
 	}
 	return fmt.Errorf("%s:%d: %w", file, line, err)
 }

@@ -185,6 +185,7 @@ func FuzzReadNames(f *testing.F) {
 	f.Add([]byte("<c><sentence><name type=\"a\"><w>x</w></name></sentence></c>"))
 	f.Add([]byte("<!DOCTYPE c [<!ENTITY a \"b\">]><c>&a;</c>"))
 	f.Add([]byte("<?xml version=\"1.0\" encoding=\"latin1\"?><w/>"))
+	f.Add([]byte("<?xml version=\"0\"?>0"))
 	f.Add([]byte("<a:w xmlns:a=\"x\"></a:w><![CDATA["))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		err := ReadNames(strings.NewReader(string(b)), "f", func(s NamedSentence) error {
