@@ -33,7 +33,11 @@ func (k *kit) resolve(ctx context.Context, b *build.Builder, names []string) ([]
 		home, _ := os.UserHomeDir()
 		c := hub.FromEnv(os.Getenv, home)
 		c.Notice = func(text string) { k.log("%s: %s", name, plain(text)) }
-		found, err := published.Get(ctx, c, spec)
+		var h published.Hub = c
+		if b.Fetcher.Mirror != nil {
+			h = published.Mirrored{Mirror: b.Fetcher.Mirror, Next: c, Notice: c.Notice}
+		}
+		found, err := published.Get(ctx, h, spec)
 		if err != nil {
 			return nil, err
 		}

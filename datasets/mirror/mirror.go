@@ -204,10 +204,14 @@ func place(f fetch.File, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
+	from, err := filepath.EvalSymlinks(f.Path) // the Hub's cache is made of links
+	if err != nil {
+		return err
+	}
 	if f.Origin == fetch.FromCache || f.Origin == fetch.FromNetwork {
 		temp := path + ".part"
 		os.Remove(temp)
-		if err := os.Link(f.Path, temp); err == nil {
+		if err := os.Link(from, temp); err == nil {
 			if err := os.Rename(temp, path); err != nil {
 				os.Remove(temp)
 				return err
@@ -216,7 +220,7 @@ func place(f fetch.File, path string) error {
 			return nil
 		}
 	}
-	in, err := os.Open(f.Path)
+	in, err := os.Open(from)
 	if err != nil {
 		return err
 	}

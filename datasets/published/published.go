@@ -144,13 +144,13 @@ func Get(ctx context.Context, h Hub, s Spec) (Found, error) {
 	var names []string
 	about := about{}
 	for _, file := range snap.Files {
+		f.Files[file.URL] = fetch.File{Path: file.Path, URL: file.URL, SHA256: file.SHA256, Bytes: file.Bytes, Origin: fetch.FromNetwork}
 		if file.Name == card {
 			if about, err = readCard(file.Path); err != nil {
 				return Found{}, err
 			}
 			continue
 		}
-		f.Files[file.URL] = fetch.File{Path: file.Path, URL: file.URL, SHA256: file.SHA256, Bytes: file.Bytes, Origin: fetch.FromNetwork}
 		names = append(names, file.Name)
 	}
 	parts, err := choose(names, s.Config)
@@ -163,15 +163,23 @@ func Get(ctx context.Context, h Hub, s Spec) (Found, error) {
 		Homepage: "https://huggingface.co/datasets/" + s.ID,
 		Citation: "see the card of " + s.ID + " on the Hugging Face Hub, commit " + snap.Commit,
 	}
-	var splits []datasets.Split // of each source
+	file := func(name string) hub.DatasetFile {
+		return snap.Files[slices.IndexFunc(snap.Files, func(f hub.DatasetFile) bool { return f.Name == name })]
+	}
+	source := func(name string) {
+		r.Sources = append(r.Sources, fetch.Source{URL: file(name).URL, SHA256: file(name).SHA256})
+	}
+	var splits []datasets.Split // of each source that has rows
 	for _, split := range datasets.Splits {
 		for _, n := range parts[split] {
-			i := slices.IndexFunc(snap.Files, func(f hub.DatasetFile) bool { return f.Name == n })
-			r.Sources = append(r.Sources, fetch.Source{URL: snap.Files[i].URL, SHA256: snap.Files[i].SHA256})
+			source(n)
 			splits = append(splits, split)
 		}
 	}
-	first := snap.Files[slices.IndexFunc(snap.Files, func(f hub.DatasetFile) bool { return f.Name == parts[datasets.Train][0] })]
+	if len(names) < len(snap.Files) {
+		source(card) // tells the language and the licence, so it is a source, too
+	}
+	first := file(parts[datasets.Train][0])
 	t, err := readParquet(first.Path, s.ID+": "+first.Name, isUniform)
 	if err != nil {
 		return Found{}, err

@@ -15,6 +15,7 @@ import (
 	"bench/datasets/fetch"
 	"bench/datasets/hub"
 	"bench/datasets/hub/hubtest"
+	"bench/datasets/mirror"
 	"bench/datasets/recipes"
 
 	"github.com/google/go-cmp/cmp"
@@ -99,7 +100,7 @@ func TestGet(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	want := s.URL + "/datasets/org/reviews/resolve/" + commit + "/data/train-00000-of-00002-0a.parquet"
-	if len(r.Sources) != 4 || r.Sources[0].URL != want || r.Sources[0].SHA256 != f.Files[want].SHA256 {
+	if len(r.Sources) != 5 || r.Sources[0].URL != want || r.Sources[0].SHA256 != f.Files[want].SHA256 {
 		t.Errorf("sources %+v", r.Sources)
 	}
 	got := rows(t, f)
@@ -141,6 +142,61 @@ func TestGet(t *testing.T) {
 		t.Errorf("damaged: %v", err)
 	}
 }
+
+// A mirror that was filled from the Hub serves without it: by commit, and by
+// branch while there is one commit only.
+func TestMirrored(t *testing.T) {
+	s := hubtest.New()
+	repo := s.AddDataset("org/reviews", sentiment(t))
+	first := repo.Head("main")
+	want, err := get(t, client(t, s), "hub:org/reviews")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	fill := func(f Found) *fetch.Mirror {
+		var wanted []mirror.Wanted
+		for _, s := range f.Recipe.Sources {
+			wanted = append(wanted, mirror.Wanted{Source: s})
+		}
+		if err := mirror.Fill(t.Context(), dir, getter(f.Files), wanted, func(e mirror.Event) {}); err != nil {
+			t.Fatal(err)
+		}
+		m, err := fetch.OpenMirror(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	m := fill(want)
+	changed := sentiment(t)
+	changed["data/val-00000-of-00001-0c.parquet"] = reviews(t, 5, "Nyt")
+	second := repo.Commit("main", changed)
+	later, err := get(t, client(t, s), "hub:org/reviews")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	h := Mirrored{Mirror: m, Next: &hub.Client{Endpoint: s.URL, Cache: t.TempDir(), Offline: true}}
+	for _, name := range []string{"hub:org/reviews", "hub:org/reviews@v1", "hub:org/reviews@" + first} {
+		got, err := get(t, h, name)
+		if err != nil || got.Recipe.Name != want.Recipe.Name || got.Recipe.Definition != want.Recipe.Definition {
+			t.Errorf("%s: %+v, error %v", name, got.Recipe, err)
+		}
+	}
+	h.Mirror = fill(later)
+	if _, err := get(t, h, "hub:org/reviews"); !errors.Is(err, &hub.Error{Kind: hub.OfflineMode}) {
+		t.Errorf("two commits: %v", err)
+	}
+	if got, err := get(t, h, "hub:org/reviews@"+second); err != nil || got.Recipe.Name != later.Recipe.Name {
+		t.Errorf("%v", err)
+	}
+}
+
+// getter serves files that are at hand.
+type getter map[string]fetch.File
+
+func (g getter) Fetch(_ context.Context, s fetch.Source) (fetch.File, error) { return g[s.URL], nil }
 
 func TestRevisions(t *testing.T) {
 	s := hubtest.New()
