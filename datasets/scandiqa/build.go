@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,13 +38,14 @@ type Builder struct {
 	PlainAnswers bool
 	// Parallel is how many translation requests are under way at a time; 0: 4.
 	Parallel int
-	Log      *slog.Logger // nil: none
+	// Log, if set, is told about progress, now and then.
+	Log func(format string, args ...any)
 }
 
 const (
-	getNaturalQuestions = "get the training files of Natural Questions (50 files nq-train-NN.jsonl.gz, 42 GB; CC BY-SA 3.0) from https://ai.google.com/research/NaturalQuestions/download, or with `gsutil -m cp -r gs://natural_questions/v1.0/train DIR`, and name their folder: --from DIR. They are read once and may be removed then"
+	getNaturalQuestions = "get the training files of Natural Questions (50 files nq-train-NN.jsonl.gz, 42 GB; CC BY-SA 3.0) from " + naturalQuestionsPage + ", or with `gsutil -m cp -r gs://natural_questions/v1.0/train DIR`, and name their folder: --from DIR. They are read once and may be removed then"
 	nameEmbeddings      = "serve " + DefaultEmbeddingModel + " on this machine with a program that speaks OpenAI's /v1/embeddings, and name it: --embeddings-url http://localhost:8080/v1 (and --embeddings-model for another model, BENCH_EMBEDDINGS_KEY for a key)"
-	nameTranslator      = "name one: --translator deepl (key in DEEPL_API_KEY), --translator google (GOOGLE_API_KEY), or --translator openai --translator-model MODEL (OPENAI_API_KEY), the last with --translator-url URL for a server of your own"
+	nameTranslator      = "name one: --translator deepl (key in DEEPL_API_KEY), --translator google (GOOGLE_API_KEY), or --translator openai --translator-model MODEL (OPENAI_API_KEY; with --translator-url URL for a server of your own)"
 )
 
 // row is a row before rows are drawn, with what it was made of.
@@ -173,9 +173,11 @@ func (b *Builder) rows(ctx context.Context, lang Lang, questions []question, pas
 		byID[q.id] = q
 	}
 	report := func(what string) func(done, total int) {
+		last := 0
 		return func(done, total int) {
-			if done%100 == 0 || done == total {
-				b.log().Info("translating "+what, "language", string(lang), "done", done, "of", total)
+			if done/100 > last/100 || done == total {
+				last = done
+				b.log("%s: %d of %d translated into %s", what, done, total, languageName[lang])
 			}
 		}
 	}
@@ -365,9 +367,8 @@ func (b *Builder) parallel() int {
 	return 4
 }
 
-func (b *Builder) log() *slog.Logger {
-	if b.Log == nil {
-		return slog.New(slog.DiscardHandler)
+func (b *Builder) log(format string, args ...any) {
+	if b.Log != nil {
+		b.Log(format, args...)
 	}
-	return b.Log
 }

@@ -69,7 +69,7 @@ func (b *Builder) choose(ctx context.Context, questions []question, states []str
 			}
 			seen[p.ID] = true
 			if len(seen)%500 == 0 {
-				b.log().Info("choosing contexts", "done", len(seen), "of", len(questions))
+				b.log("contexts: %d of %d chosen", len(seen), len(questions))
 			}
 			text := ""
 			if p.Yes {

@@ -102,7 +102,7 @@ func (b *Builder) readPages(ctx context.Context, wanted map[int64]bool, mkqa str
 			if old, err := pagesDone(b.pagesFile(file)); err == nil && h == (pagesHeader{old.Schema, old.File, old.Bytes, "", old.MKQA, 0}) {
 				return nil
 			}
-			b.log().Info("reading Natural Questions", "file", file, "number", i+1, "of", len(files))
+			b.log("reading Natural Questions: file %d of %d, %s", i+1, len(files), file)
 			pages, sum, err := readNaturalQuestions(ctx, file, wanted)
 			if err != nil {
 				return err

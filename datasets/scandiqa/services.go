@@ -215,3 +215,41 @@ func (c *Chat) Translate(ctx context.Context, texts []string, from, to Lang) ([]
 	}
 	return out, nil
 }
+
+// NewTranslator returns the service of a name ("deepl", "google" or "openai"),
+// with its key from the environment: DEEPL_API_KEY, GOOGLE_API_KEY or
+// OPENAI_API_KEY. url is "" for the service's own, which wants a key; model is
+// for "openai". What is wrong is an *Error.
+func NewTranslator(name, url, model string, getenv func(string) string) (Translator, error) {
+	key := func(variable, where string) (string, error) {
+		k := getenv(variable)
+		if k == "" && url == "" {
+			return "", &Error{Kind: NoKey, Where: name, Detail: "the service wants a key, and " + variable + " is not set", Advice: "get a key at " + where + " and put it into the environment: export " + variable + "=…"}
+		}
+		return k, nil
+	}
+	switch name {
+	case "deepl":
+		k, err := key("DEEPL_API_KEY", "https://www.deepl.com/pro-api")
+		if err != nil {
+			return nil, err
+		}
+		return &DeepL{URL: url, Key: k}, nil
+	case "google":
+		k, err := key("GOOGLE_API_KEY", "https://console.cloud.google.com/apis/credentials")
+		if err != nil {
+			return nil, err
+		}
+		return &Google{URL: url, Key: k}, nil
+	case "openai":
+		if model == "" {
+			return nil, &Error{Kind: NoService, Where: name, Detail: "no model is named", Advice: "name one: --translator-model MODEL"}
+		}
+		k, err := key("OPENAI_API_KEY", "https://platform.openai.com/api-keys")
+		if err != nil {
+			return nil, err
+		}
+		return &Chat{URL: url, Model: model, Key: k}, nil
+	}
+	return nil, &Error{Kind: NoService, Detail: fmt.Sprintf("there is no translation service %q; there are deepl, google and openai", name), Advice: nameTranslator}
+}
