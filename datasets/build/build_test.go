@@ -23,7 +23,7 @@ import (
 
 // withMirror returns a builder of all data sets whose sources are in the shared
 // mirror, or skips.
-func withMirror(t *testing.T, catalogue ...recipes.Recipe) *Builder {
+func withMirror(t testing.TB, catalogue ...recipes.Recipe) *Builder {
 	t.Helper()
 	dir := filepath.Join("..", "..", "..", "shared", "mirror")
 	m, err := fetch.OpenMirror(dir)
@@ -38,7 +38,7 @@ func withMirror(t *testing.T, catalogue ...recipes.Recipe) *Builder {
 	return b
 }
 
-func without(t *testing.T, catalogue ...recipes.Recipe) *Builder {
+func without(t testing.TB, catalogue ...recipes.Recipe) *Builder {
 	t.Helper()
 	all, err := Recipes(catalogue...)
 	if err != nil {
