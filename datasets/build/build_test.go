@@ -17,6 +17,7 @@ import (
 
 	"bench/datasets"
 	"bench/datasets/catalog"
+	"bench/datasets/datasetstest"
 	"bench/datasets/fetch"
 	"bench/datasets/recipes"
 )
@@ -25,13 +26,9 @@ import (
 // mirror, or skips.
 func withMirror(t testing.TB, catalogue ...recipes.Recipe) *Builder {
 	t.Helper()
-	dir := filepath.Join("..", "..", "..", "shared", "mirror")
-	m, err := fetch.OpenMirror(dir)
+	m, err := fetch.OpenMirror(datasetstest.Shared(t, "mirror"))
 	if err != nil {
-		if strings.Contains(os.Getenv("BENCH_TEST_REQUIRE"), "shared") {
-			t.Fatal(err)
-		}
-		t.Skip("no shared test data: ", err)
+		t.Fatal(err)
 	}
 	b := without(t, catalogue...)
 	b.Fetcher.Mirror = m

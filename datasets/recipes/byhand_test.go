@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"bench/datasets"
+	"bench/datasets/datasetstest"
 	"bench/datasets/fetch"
 )
 
@@ -130,7 +131,7 @@ func TestSUC3Golden(t *testing.T) {
 		Tokens []string
 		Tags   []string `json:"ner_tags"`
 	}
-	want := readGolden[sentence](t, "golden/ner/suc3-sample.jsonl.gz")
+	want := datasetstest.Golden[sentence](t, "golden/ner/suc3-sample.jsonl.gz")
 	in := input(t, recipe(t, "suc3"))
 	n := 0
 	err := in.sucRows(func(r datasets.Row, line int) error {

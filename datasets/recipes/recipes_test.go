@@ -1,8 +1,6 @@
 package recipes
 
 import (
-	"bufio"
-	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -14,22 +12,10 @@ import (
 	"testing"
 
 	"bench/datasets"
+	"bench/datasets/datasetstest"
 	"bench/datasets/fetch"
 	"bench/datasets/scala"
 )
-
-// shared returns a path below the folder of shared test data, or skips.
-func shared(t *testing.T, path string) string {
-	t.Helper()
-	p := filepath.Join("..", "..", "..", "shared", path)
-	if _, err := os.Stat(p); err != nil {
-		if strings.Contains(os.Getenv("BENCH_TEST_REQUIRE"), "shared") {
-			t.Fatal(err)
-		}
-		t.Skip("no shared test data: ", err)
-	}
-	return p
-}
 
 func recipe(t *testing.T, name string) Recipe {
 	t.Helper()
@@ -46,7 +32,7 @@ func recipe(t *testing.T, name string) Recipe {
 // make it partial.
 func input(t *testing.T, r Recipe) *Input {
 	t.Helper()
-	m, err := fetch.OpenMirror(shared(t, "mirror"))
+	m, err := fetch.OpenMirror(datasetstest.Shared(t, "mirror"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,31 +62,6 @@ func run(t *testing.T, name string) (*Input, *Output) {
 		t.Fatal(err)
 	}
 	return in, out
-}
-
-func readGolden[T any](t *testing.T, path string) []T {
-	t.Helper()
-	f, err := os.Open(shared(t, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []T
-	for in := bufio.NewReaderSize(z, 1<<20); ; {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return out
-		}
-		var v T
-		if err := json.Unmarshal(line, &v); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, v)
-	}
 }
 
 // Every recipe makes what its Sizes say, with ids that are unique and labels of
@@ -171,7 +132,7 @@ func TestNERGoldens(t *testing.T) {
 		{"norne-nob-dev", "norne-nb", norneTypes, nil},
 		{"norne-nob-test", "norne-nb", norneTypes, nil},
 	} {
-		want := readGolden[sentence](t, "golden/ner/"+test.golden+".jsonl.gz")
+		want := datasetstest.Golden[sentence](t, "golden/ner/"+test.golden+".jsonl.gz")
 		in := input(t, recipe(t, test.data))
 		i := 1
 		if strings.HasSuffix(test.golden, "test") {
@@ -198,7 +159,7 @@ func TestNERGoldens(t *testing.T) {
 	// DaNE's three files are in one archive and pooled: look rows up.
 	want := map[string]sentence{}
 	for _, part := range []string{"train", "dev", "test"} {
-		for _, s := range readGolden[sentence](t, "golden/ner/dane-"+part+".jsonl.gz") {
+		for _, s := range datasetstest.Golden[sentence](t, "golden/ner/dane-"+part+".jsonl.gz") {
 			want[s.SentID] = s
 		}
 	}
@@ -219,7 +180,7 @@ func TestNERGoldens(t *testing.T) {
 func TestDaneMembers(t *testing.T) {
 	var ids []string
 	for _, part := range []string{"train", "dev", "test"} {
-		for _, s := range readGolden[struct {
+		for _, s := range datasetstest.Golden[struct {
 			SentID string `json:"sent_id"`
 		}](t, "golden/ner/dane-"+part+".jsonl.gz") {
 			ids = append(ids, s.SentID)
@@ -239,7 +200,7 @@ func TestDaneMembers(t *testing.T) {
 
 func TestSwerecGolden(t *testing.T) {
 	type review struct{ Text, Label string }
-	want := readGolden[review](t, "golden/sentiment/swerec.jsonl.gz")
+	want := datasetstest.Golden[review](t, "golden/sentiment/swerec.jsonl.gz")
 	in, out := run(t, "swerec")
 	rows, err := swerecRows(in)
 	if err != nil {
@@ -253,7 +214,7 @@ func TestSwerecGolden(t *testing.T) {
 			t.Fatalf("row %d is %+v, want %+v", i, r, want[i])
 		}
 	}
-	b, err := os.ReadFile(shared(t, "golden/sentiment/swerec-split-rows.json"))
+	b, err := os.ReadFile(datasetstest.Shared(t, "golden/sentiment/swerec-split-rows.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -470,7 +431,7 @@ func TestScandEvalRules(t *testing.T) {
 		BreaksRules, EqualsOwn []int
 	}
 	golden := map[string]sentence{}
-	for _, s := range readGolden[sentence](t, "golden/scala/fo_farpahc.jsonl.gz") {
+	for _, s := range datasetstest.Golden[sentence](t, "golden/scala/fo_farpahc.jsonl.gz") {
 		golden[s.ID] = s
 	}
 	_, paper := run(t, "scala-fo")

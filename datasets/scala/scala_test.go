@@ -1,9 +1,6 @@
 package scala
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -18,20 +15,8 @@ import (
 	"pgregory.net/rapid"
 
 	"bench/datasets/conllu"
+	"bench/datasets/datasetstest"
 )
-
-// shared returns a path below the folder of shared test data, or skips.
-func shared(t *testing.T, path string) string {
-	t.Helper()
-	p := filepath.Join("..", "..", "..", "shared", path)
-	if _, err := os.Stat(p); err != nil {
-		if strings.Contains(os.Getenv("BENCH_TEST_REQUIRE"), "shared") {
-			t.Fatal(err)
-		}
-		t.Skip("no shared test data: ", err)
-	}
-	return p
-}
 
 // golden is a sentence with all corruptions that the program of ScandEval
 // v9.3.2 can make of it.
@@ -50,27 +35,7 @@ type golden struct {
 
 func goldens(t *testing.T, name string) []golden {
 	t.Helper()
-	f, err := os.Open(shared(t, "golden/scala/"+name+".jsonl.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var out []golden
-	for in := bufio.NewReaderSize(z, 1<<20); ; {
-		line, err := in.ReadBytes('\n')
-		if err != nil {
-			return out
-		}
-		var g golden
-		if err := json.Unmarshal(line, &g); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, g)
-	}
+	return datasetstest.Golden[golden](t, "golden/scala/"+name+".jsonl.gz")
 }
 
 // treebanks are those of the goldens, with the numbers of sentences left after
@@ -100,7 +65,7 @@ func read(t *testing.T, language string, files []string, allRows bool) []Sentenc
 	t.Helper()
 	var out []Sentence
 	for _, file := range files {
-		paths, _ := filepath.Glob(filepath.Join(shared(t, "mirror/files/raw.githubusercontent.com/UniversalDependencies"), file+".conllu"))
+		paths, _ := filepath.Glob(filepath.Join(datasetstest.Shared(t, "mirror/files/raw.githubusercontent.com/UniversalDependencies"), file+".conllu"))
 		if len(paths) != 1 {
 			t.Fatalf("%s: %d files", file, len(paths))
 		}
