@@ -27,6 +27,7 @@ func newData(a *app) *cobra.Command {
 	}
 	var o build.Options
 	var rules string
+	var q scandiqaFlags
 	make := &cobra.Command{
 		Use: "build NAME…", Short: "Build data sets from their sources", Args: cobra.MinimumNArgs(1),
 		Long: `Build data sets from their sources. Two builds give equal bytes.
@@ -40,12 +41,17 @@ A source whose licence a person has to accept is not downloaded: the error says
 where it is. --from FILE then gives the file.
 
 --rules scandeval makes ScaLA as ScandEval's own program does, flaws included, as
-a data set of its own: scala-da becomes scala-da-scandeval.`,
-		RunE: func(c *cobra.Command, args []string) error { return a.dataBuild(c.Context(), args, rules, o) },
+a data set of its own: scala-da becomes scala-da-scandeval.
+
+ScandiQA is made with an embedding and a translation service, from MKQA and the
+folder of Natural Questions (--from DIR). It takes hours; what was stopped goes on
+where it was, and no service is asked twice for what it answered.`,
+		RunE: func(c *cobra.Command, args []string) error { return a.dataBuild(c.Context(), args, rules, o, &q) },
 	}
 	make.Flags().BoolVar(&o.Partial, "partial", false, "build also where a source cannot be had, or is only a part of the corpus")
-	make.Flags().StringVar(&o.From, "from", "", "the file that a person got for the one data set NAME")
+	make.Flags().StringVar(&o.From, "from", "", "the file (ScandiQA: the folder) that a person got for the one data set NAME")
 	make.Flags().StringVar(&rules, "rules", "paper", "rules by which sentences are corrupted: paper or scandeval")
+	q.addFlags(make.Flags())
 	var rows int
 	show := &cobra.Command{
 		Use: "show NAME", Short: "Show what a data set is, and some of its rows", Args: cobra.ExactArgs(1),
@@ -109,7 +115,7 @@ func (a *app) encode(kind string, v any) error {
 	return err
 }
 
-func (a *app) dataBuild(ctx context.Context, names []string, rules string, o build.Options) error {
+func (a *app) dataBuild(ctx context.Context, names []string, rules string, o build.Options, q *scandiqaFlags) error {
 	if o.From != "" && len(names) > 1 {
 		return usage("build them one after the other, each with its file", "--from gives the file of one data set, %d are named", len(names))
 	}
@@ -124,6 +130,9 @@ func (a *app) dataBuild(ctx context.Context, names []string, rules string, o bui
 		if names[i], err = b.Variant(name, rules); err != nil {
 			return &usageError{err: err}
 		}
+	}
+	if err := k.scandiqa(ctx, b, q, names, &o); err != nil {
+		return err
 	}
 	var errs []error
 	for _, name := range names {

@@ -13,6 +13,7 @@ import (
 	"bench/datasets/catalog"
 	"bench/datasets/fetch"
 	"bench/datasets/recipes"
+	"bench/datasets/scandiqa"
 
 	"github.com/spf13/pflag"
 )
@@ -55,7 +56,9 @@ func (k *kit) builder() (*build.Builder, error) {
 	if err != nil {
 		return nil, &usageError{err: err}
 	}
-	return &build.Builder{Home: k.home, Fetcher: f, Recipes: all}, nil
+	b := &build.Builder{Home: k.home, Fetcher: f, Recipes: all}
+	addScandiQA(b, scandiqa.Config{Dir: k.scandiqaDir()}, "")
+	return b, nil
 }
 
 // data opens the selected data sets, building those that are not there.

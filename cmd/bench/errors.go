@@ -14,6 +14,7 @@ import (
 	"bench/datasets/fetch"
 	"bench/datasets/hub"
 	"bench/datasets/published"
+	"bench/datasets/scandiqa"
 	"bench/runner"
 	"bench/runner/job"
 )
@@ -94,8 +95,9 @@ func classify(err error) int {
 		source  *fetch.Error
 		model   *hub.Error
 		digest  *datasets.DigestError
+		qa      *scandiqa.Error
 	)
-	if errors.As(err, &missing) || errors.As(err, &engine) || errors.As(err, &source) || errors.As(err, &model) || errors.As(err, &digest) || errors.Is(err, syscall.ENOSPC) {
+	if errors.As(err, &missing) || errors.As(err, &engine) || errors.As(err, &source) || errors.As(err, &model) || errors.As(err, &digest) || errors.As(err, &qa) || errors.Is(err, syscall.ENOSPC) {
 		return exitPrecondition
 	}
 	return exitFailed
