@@ -1,0 +1,358 @@
+package stats
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Runs scores resamples of the predictions of several runs (seeds) on the items
+// of one test split.
+type Runs interface {
+	// Score scores one run on the items with these indices; nil: on all items
+	// once. It may be called by several goroutines at once.
+	Score(run int, rows []int) (float64, error)
+}
+
+// ItemRuns are runs whose metric is a function of sums.
+type ItemRuns []*Items
+
+// Score implements Runs.
+func (r ItemRuns) Score(run int, rows []int) (float64, error) { return r[run].Score(rows), nil }
+
+// Hierarchy is what repeated runs on one test split tell of a model's score:
+// how much of its error comes from the training (another seed) and how much
+// from the test split (other items).
+type Hierarchy struct {
+	// Estimate is the mean over the runs of the score on all items, with the
+	// error that both sources make together:
+	//
+	//	SE² = s²/k + max(0, V − i/k),  i = max(0, (W − V)·k/(k−1))
+	//
+	// k runs, s² the sample variance of their scores; V is the bootstrap
+	// variance, over items, of the mean of the runs, W the mean of the bootstrap
+	// variances of single runs, so that i is the part in which runs differ on
+	// items. It is in s² already and must not be counted twice. This is the
+	// analysis of variance of two crossed random factors. Its degrees of freedom
+	// are Satterthwaite's. With one run only the items' error is known.
+	Estimate
+	Runs      int       `json:"runs"`
+	Items     int       `json:"items"`
+	Scores    []float64 `json:"scores"`   // of each run, on all items
+	SeedVar   float64   `json:"seed_var"` // s²
+	ItemVar   float64   `json:"item_var"` // max(0, V − i/k)
+	Crossed   float64   `json:"crossed"`  // i
+	resampled []float64 // means over runs on each resample
+}
+
+// NewHierarchy estimates the score of k runs on n items.
+func NewHierarchy(r Runs, k, n int, o Resampling) (*Hierarchy, error) {
+	if k < 1 || n < 2 || o.Resamples < 2 {
+		return nil, fmt.Errorf("stats: %d runs, %d items and %d resamples are too few", k, n, o.Resamples)
+	}
+	h := &Hierarchy{Runs: k, Items: n, resampled: make([]float64, o.Resamples)}
+	for run := range k {
+		x, err := r.Score(run, nil)
+		if err != nil {
+			return nil, err
+		}
+		h.Scores = append(h.Scores, x)
+	}
+	single := make([][]float64, k)
+	for run := range single {
+		single[run] = make([]float64, o.Resamples)
+	}
+	var mu sync.Mutex
+	var failed error
+	each(o, func() func(int) {
+		rows := make([]int, n)
+		return func(at int) {
+			Draw(o.Seed, at, rows)
+			sum := 0.0
+			for run := range k {
+				x, err := r.Score(run, rows)
+				if err != nil {
+					mu.Lock()
+					failed = errors.Join(failed, err)
+					mu.Unlock()
+					return
+				}
+				single[run][at] = x
+				sum += x
+			}
+			h.resampled[at] = sum / float64(k)
+		}
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	h.Mean = Mean(h.Scores)
+	v := variance(h.resampled)
+	w := 0.0
+	for _, x := range single {
+		w += variance(x) / float64(k)
+	}
+	h.ItemVar = v
+	if k > 1 {
+		h.SeedVar = variance(h.Scores)
+		h.Crossed = max(0, (w-v)*float64(k)/float64(k-1))
+		h.ItemVar = max(0, v-h.Crossed/float64(k))
+	}
+	h.SE, h.DF = twoSources(h.SeedVar/float64(k), k-1, h.ItemVar, n-1)
+	return h, nil
+}
+
+func variance(x []float64) float64 {
+	s := SD(x)
+	return s * s
+}
+
+// twoSources adds variances with their degrees of freedom.
+func twoSources(seeds float64, seedDF int, items float64, itemDF int) (se, df float64) {
+	sum := Combine([]float64{1, 1}, []Estimate{
+		{SE: math.Sqrt(seeds), DF: float64(max(1, seedDF))}, {SE: math.Sqrt(items), DF: float64(itemDF)},
+	})
+	return sum.SE, sum.DF
+}
+
+// Comparison is what the predictions of two models on the same items tell of
+// the difference of their scores.
+type Comparison struct {
+	A, B *Hierarchy `json:"-"`
+	// Estimate of the difference A − B: as Hierarchy's, with the items' error
+	// taken from the paired differences, which is smaller the more the models
+	// err on the same items. Its P and HalfWidth are those of Student's t.
+	Estimate
+	// Lo, Hi and PBootstrap come from the paired bootstrap over items and seeds:
+	// resample r draws the items once for both models and the seeds of each
+	// model on their own,
+	//
+	//	M_A(r) − M_B(r) + √(k/(k−1))·(D_A(r) − D_B(r))
+	//
+	// M the mean over all runs on the drawn items, D that of the drawn runs less
+	// that of all runs, on all items; the factor makes up for the k−1.
+	Lo         float64 `json:"lo"`
+	Hi         float64 `json:"hi"`
+	PBootstrap float64 `json:"p_bootstrap"`
+	PairedVar  float64 `json:"paired_var"` // of the difference, from the items alone
+}
+
+// Compare compares the first kA runs with the kB runs after them, on n items.
+func Compare(r Runs, kA, kB, n int, o Resampling) (*Comparison, error) {
+	a, err := NewHierarchy(r, kA, n, o)
+	if err != nil {
+		return nil, err
+	}
+	b, err := NewHierarchy(shifted{r, kA}, kB, n, o)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{A: a, B: b}
+	c.Mean = a.Mean - b.Mean
+	items := make([]float64, o.Resamples)
+	both := make([]float64, o.Resamples)
+	for at := range items {
+		items[at] = a.resampled[at] - b.resampled[at]
+		g := stream(^o.Seed, at) // the seeds' draws are not those of the items
+		both[at] = items[at] + drawnRuns(&g, a) - drawnRuns(&g, b)
+	}
+	c.PairedVar = max(0, variance(items)-a.Crossed/float64(kA)-b.Crossed/float64(kB))
+	sum := Combine([]float64{1, 1, 1}, []Estimate{
+		{SE: math.Sqrt(a.SeedVar / float64(kA)), DF: float64(max(1, kA-1))},
+		{SE: math.Sqrt(b.SeedVar / float64(kB)), DF: float64(max(1, kB-1))},
+		{SE: math.Sqrt(c.PairedVar), DF: float64(n - 1)},
+	})
+	c.SE, c.DF = sum.SE, sum.DF
+	c.Lo, c.Hi, c.PBootstrap = Percentiles(both)
+	return c, nil
+}
+
+// drawnRuns is how far the mean of k drawn runs lies from that of all k.
+func drawnRuns(g *splitMix, h *Hierarchy) float64 {
+	if h.Runs < 2 {
+		return 0
+	}
+	sum := 0.0
+	for range h.Runs {
+		sum += h.Scores[g.below(h.Runs)]
+	}
+	k := float64(h.Runs)
+	return math.Sqrt(k/(k-1)) * (sum/k - h.Mean)
+}
+
+// shifted are the runs from a number on.
+type shifted struct {
+	Runs
+	by int
+}
+
+func (s shifted) Score(run int, rows []int) (float64, error) { return s.Runs.Score(run+s.by, rows) }
+
+// Pool scores any mixture of predictions of several runs: row run·n + i is the
+// prediction of a run for item i.
+type Pool interface {
+	Score(rows []int) (float64, error)
+}
+
+// ItemPool is a pool whose metric is a function of sums.
+type ItemPool struct{ *Items }
+
+// Score implements Pool.
+func (p ItemPool) Score(rows []int) (float64, error) { return p.Items.Score(rows), nil }
+
+// Randomise tests whether two models are the same by approximate randomisation
+// (Noreen 1989): 2k runs on n items, the first k of model A. Under the hypothesis
+// it makes no difference which runs are whose, nor on which items the runs of A
+// and of B are exchanged. Both are drawn, and p is
+//
+//	(1 + #{|f·d_runs + d_items| ≥ |observed d|}) / (B + 1)
+//
+// with d the difference of the means of both sides, d_runs after the runs were
+// dealt out anew, d_items after the exchange on half of the items. (To exchange
+// items between runs that were dealt out anew would not do: it blends the runs,
+// and the spread between them is lost.) What makes runs differ on single items
+// is in both; the factor f = √max(0, 1 − i/(s_A² + s_B²)) takes it out of
+// d_runs, i being estimated from d_items as in Hierarchy. With one run each
+// there is nothing to deal, and p is about the items alone.
+func Randomise(p Pool, k, n int, o Resampling) (float64, error) {
+	if k < 1 || n < 1 || o.Resamples < 1 {
+		return 0, fmt.Errorf("stats: %d runs, %d items and %d resamples are too few", k, n, o.Resamples)
+	}
+	scores, rows := make([]float64, 2*k), make([]int, n)
+	observed := 0.0
+	for run := range scores {
+		for i := range rows {
+			rows[i] = run*n + i
+		}
+		x, err := p.Score(rows)
+		if err != nil {
+			return 0, err
+		}
+		scores[run] = x
+		if run < k {
+			observed += x / float64(k)
+		} else {
+			observed -= x / float64(k)
+		}
+	}
+	runs, items := make([]float64, o.Resamples), make([][]float64, o.Resamples) // items: of each pair of runs
+	var mu sync.Mutex
+	var failed error
+	each(o, func() func(int) {
+		rows, swapped, dealt := make([]int, n), make([]bool, n), make([]float64, 2*k)
+		return func(at int) {
+			g := stream(o.Seed, at)
+			coins := uint64(0)
+			for i := range swapped {
+				if i%64 == 0 {
+					coins = g.next()
+				}
+				swapped[i] = coins&1 == 1
+				coins >>= 1
+			}
+			d, err := exchanged(p, k, swapped, rows)
+			if err != nil {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				mu.Unlock()
+				return
+			}
+			items[at] = d
+			copy(dealt, scores)
+			for i := len(dealt) - 1; i > 0; i-- {
+				j := g.below(i + 1)
+				dealt[i], dealt[j] = dealt[j], dealt[i]
+			}
+			runs[at] = Mean(dealt[:k]) - Mean(dealt[k:])
+		}
+	})
+	if failed != nil {
+		return 0, failed
+	}
+	f := runShare(scores, items, k)
+	count := 1
+	for at, d := range items {
+		// Sums in another order differ in their last digits.
+		if math.Abs(f*runs[at]+Mean(d)) >= math.Abs(observed)-1e-12 {
+			count++
+		}
+	}
+	return float64(count) / float64(o.Resamples+1), nil
+}
+
+// exchanged returns, for each pair of a run of A and one of B, the difference of
+// their scores after exchanging the items in swapped. rows is for its use.
+func exchanged(p Pool, k int, swapped []bool, rows []int) ([]float64, error) {
+	n := len(rows)
+	d := make([]float64, k)
+	for side, sign := range []float64{1, -1} {
+		for j := range k {
+			here, there := (side*k+j)*n, ((1-side)*k+j)*n
+			for i := range rows {
+				rows[i] = here + i
+				if swapped[i] {
+					rows[i] = there + i
+				}
+			}
+			x, err := p.Score(rows)
+			if err != nil {
+				return nil, err
+			}
+			d[j] += sign * x
+		}
+	}
+	return d, nil
+}
+
+// runShare is the factor f of Randomise.
+func runShare(scores []float64, items [][]float64, k int) float64 {
+	if k < 2 || len(items) < 2 {
+		return 0
+	}
+	all := variance(scores[:k]) + variance(scores[k:])
+	if all == 0 {
+		return 0
+	}
+	single, means := 0.0, make([]float64, len(items))
+	for j := range k {
+		x := make([]float64, len(items))
+		for at, d := range items {
+			x[at] = d[j]
+		}
+		single += variance(x) / float64(k)
+	}
+	for at, d := range items {
+		means[at] = Mean(d)
+	}
+	crossed := max(0, (single-variance(means))*float64(k)/float64(k-1))
+	return math.Sqrt(max(0, 1-crossed/all))
+}
+
+// Plan is what would be needed to tell two models apart in four cases of five:
+// the number of seeds with these items, and of items with these seeds. 0: no
+// number is enough, because the other source alone makes too large an error.
+type Plan struct {
+	Seeds int `json:"seeds"`
+	Items int `json:"items"`
+}
+
+// PlanFor says what a difference as large as the observed one needs, if it is
+// the true one: an error of |difference| / (z₀.₉₇₅ + z₀.₈).
+func (c *Comparison) PlanFor() Plan {
+	z := distuv.UnitNormal.Quantile(0.5+Level/2) + distuv.UnitNormal.Quantile(0.8)
+	target := c.Mean * c.Mean / (z * z)
+	seeds := c.A.SeedVar + c.B.SeedVar
+	perRun := c.A.SeedVar/float64(c.A.Runs) + c.B.SeedVar/float64(c.B.Runs)
+	var p Plan
+	const most = 1e9
+	if left := target - c.PairedVar; left > 0 {
+		p.Seeds = max(2, int(math.Ceil(min(most, seeds/left))))
+	}
+	if left := target - perRun; left > 0 {
+		p.Items = max(1, int(math.Ceil(min(most, c.PairedVar*float64(c.A.Items)/left))))
+	}
+	return p
+}
