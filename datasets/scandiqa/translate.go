@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"golang.org/x/sync/errgroup"
@@ -104,14 +105,18 @@ func (m *memory) learn(ctx context.Context, texts []string, from, to Lang, progr
 	}
 	var mu sync.Mutex
 	done := 0
-	g, ctx := errgroup.WithContext(ctx)
+	// After an error nothing new is asked, but what is under way, and charged,
+	// comes to its end.
+	var failed atomic.Bool
+	var g errgroup.Group
 	g.SetLimit(m.parallel)
 	for _, batch := range batches {
+		if failed.Load() || ctx.Err() != nil {
+			break
+		}
 		g.Go(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
 			if _, err := m.ask(ctx, batch, from, to); err != nil {
+				failed.Store(true)
 				return err
 			}
 			mu.Lock()
@@ -123,7 +128,10 @@ func (m *memory) learn(ctx context.Context, texts []string, from, to Lang, progr
 			return nil
 		})
 	}
-	return g.Wait()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // ask translates a batch, in parts where it is too long for the service, and
