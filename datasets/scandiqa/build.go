@@ -163,7 +163,7 @@ func (b *Builder) pages(ctx context.Context, questions []question, mkqa string) 
 
 // rows runs the fourth step.
 func (b *Builder) rows(ctx context.Context, lang Lang, questions []question, passages []passage, f *fate) ([]row, error) {
-	m, err := openMemory(ctx, b.Dir, b.Translator, b.parallel())
+	m, err := openMemory(ctx, b.Dir, b.Translator, b.parallel(), b.log)
 	if err != nil {
 		return nil, err
 	}

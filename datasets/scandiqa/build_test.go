@@ -14,9 +14,12 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sync/errgroup"
 
 	"bench/datasets"
 	"bench/datasets/recipes"
@@ -478,6 +481,67 @@ func TestBadSources(t *testing.T) {
 	l.limit = 100
 	if _, err := l.next(); !errors.As(err, &e) || !strings.Contains(e.Detail, "longer than 100") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestTwoAtOnce builds two languages at the same time: they share state, and
+// nothing is asked twice.
+func TestTwoAtOnce(t *testing.T) {
+	f := newFake(t)
+	b := builder(t, f)
+	var waited atomic.Bool
+	b.Log = func(format string, _ ...any) {
+		if strings.HasPrefix(format, "waiting") {
+			waited.Store(true)
+		}
+	}
+	held, err := openMemory(t.Context(), b.Dir, b.Translator, 1, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g errgroup.Group
+	for _, lang := range []Lang{Danish, Swedish} {
+		g.Go(func() error {
+			_, err := b.Build(t.Context(), lang, small, 4242)
+			return err
+		})
+	}
+	for !waited.Load() {
+		time.Sleep(time.Millisecond)
+	}
+	if err := held.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	f.once(t)
+}
+
+// BenchmarkNaturalQuestions reads pages that no question wants: MB/s of unpacked
+// JSON.
+func BenchmarkNaturalQuestions(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "nq-train-00.jsonl")
+	line := nqRow(2, "q", "T", strings.Repeat("<p>side om en by ved vandet</p>", 1<<15), "", "NONE") + "\n"
+	if err := os.WriteFile(path, []byte(strings.Repeat(line, 32)), 0o666); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(32 * len(line)))
+	for b.Loop() {
+		if _, _, err := readNaturalQuestions(b.Context(), path, map[int64]bool{1: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkPage takes a page apart: MB/s of HTML.
+func BenchmarkPage(b *testing.B) {
+	page := []byte(strings.Repeat("<div><p>En by ved <b>vandet</b>, som er <a href='#x'>gammel</a>."+filler+"</p></div>", 2000))
+	b.SetBytes(int64(len(page)))
+	for b.Loop() {
+		if _, err := paragraphs(page); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ type chosen struct {
 // one: all together may not fit into memory.
 func (b *Builder) choose(ctx context.Context, questions []question, states []string, f *fate) ([]passage, error) {
 	known := map[string]int{}
-	s, err := openStore(ctx, filepath.Join(b.Dir, "choices.jsonl"), func(line []byte) error {
+	s, err := openStore(ctx, filepath.Join(b.Dir, "choices.jsonl"), b.log, func(line []byte) error {
 		var c chosen
 		if err := json.Unmarshal(line, &c); err != nil {
 			return err

@@ -304,7 +304,7 @@ func TestLongText(t *testing.T) {
 		}
 		return n > 700
 	}
-	m, err := openMemory(t.Context(), t.TempDir(), f.services()["deepl"], 2)
+	m, err := openMemory(t.Context(), t.TempDir(), f.services()["deepl"], 2, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestShortTextRefused(t *testing.T) {
 		http.Error(w, "Value for 'target_lang' not supported.", 400)
 		return true
 	}
-	m, err := openMemory(t.Context(), t.TempDir(), f.services()["deepl"], 1)
+	m, err := openMemory(t.Context(), t.TempDir(), f.services()["deepl"], 1, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}

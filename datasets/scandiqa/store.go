@@ -29,12 +29,15 @@ type store struct {
 }
 
 // openStore opens the store at path, makes it if there is none, waits for other
-// processes that have it, and calls load with each line.
-func openStore(ctx context.Context, path string, load func(line []byte) error) (s *store, err error) {
+// processes that have it, saying so, and calls load with each line.
+func openStore(ctx context.Context, path string, log func(string, ...any), load func(line []byte) error) (s *store, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return nil, err
 	}
 	lock := flock.New(path + ".lock")
+	if free, err := lock.TryLock(); err == nil && !free {
+		log("waiting for another build, which uses %s", path)
+	}
 	if _, err := lock.TryLockContext(ctx, 100*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

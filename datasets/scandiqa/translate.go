@@ -49,9 +49,9 @@ type memory struct {
 	parallel int
 }
 
-func openMemory(ctx context.Context, dir string, by Translator, parallel int) (*memory, error) {
+func openMemory(ctx context.Context, dir string, by Translator, parallel int, log func(string, ...any)) (*memory, error) {
 	m := &memory{by: by, known: map[[sha256.Size]byte]string{}, parallel: max(1, parallel)}
-	s, err := openStore(ctx, filepath.Join(dir, "translations.jsonl"), func(line []byte) error {
+	s, err := openStore(ctx, filepath.Join(dir, "translations.jsonl"), log, func(line []byte) error {
 		var t translated
 		if err := json.Unmarshal(line, &t); err != nil {
 			return err
