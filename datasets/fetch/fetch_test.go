@@ -589,3 +589,49 @@ func TestDiskFull(t *testing.T) {
 	}
 	whole(t, f, small)
 }
+
+// Sources that a person has to get: the error says how, nothing is asked of a
+// server that has a page only, and the file that the person has is checked.
+func TestByHand(t *testing.T) {
+	b := content(1000)
+	s := serve(t, func(n int, w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) })
+	f := fetcher(t)
+	page := Source{URL: s.URL + "/page", Page: true, Manual: "go there"}
+	_, err := f.Fetch(t.Context(), page)
+	if e := wantKind(t, err, ByHand); e.Hint() != "go there" || !e.Gone() {
+		t.Errorf("hint %q", e.Hint())
+	}
+	if s.count() != 0 {
+		t.Error("the page was asked for")
+	}
+	_, err = f.Fetch(t.Context(), Source{URL: s.URL + "/file", Manual: "go there"})
+	if e := wantKind(t, err, Missing); e.Hint() != "go there" {
+		t.Errorf("hint %q", e.Hint())
+	}
+	// A mirror has it, unpacked, under another name.
+	m, err := OpenMirror(mirror(t, []MirrorEntry{{URL: "https://example.org/a.xml", Path: "a", SHA256: sha(b), Bytes: 1000, Note: "SAMPLE of it"}}, map[string][]byte{"a": b}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Mirror = m
+	got, err := f.Fetch(t.Context(), Source{URL: "https://example.org/a.xml.bz2", Also: "https://example.org/a.xml", Page: true})
+	if err != nil || got.URL != "https://example.org/a.xml.bz2" || !got.StandIn {
+		t.Errorf("%+v, error %v", got, err)
+	}
+	path := filepath.Join(t.TempDir(), "given")
+	if err := os.WriteFile(path, b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = Given(page, path); err != nil || got.URL != page.URL || got.SHA256 != sha(b) || !strings.HasPrefix(got.Note, "given by hand") {
+		t.Errorf("%+v, error %v", got, err)
+	}
+	page.SHA256 = sha(b)
+	if got, err = Given(page, path); err != nil || got.Note != "" {
+		t.Errorf("%+v, error %v", got, err)
+	}
+	page.SHA256 = sha(b[1:])
+	_, err = Given(page, path)
+	wantKind(t, err, Changed)
+	_, err = Given(page, path+"x")
+	wantKind(t, err, Missing)
+}

@@ -15,6 +15,7 @@ import (
 	"bench/datasets"
 	"bench/datasets/datasetstest"
 	"bench/datasets/fetch"
+	"bench/datasets/raw"
 )
 
 // given makes the input of a recipe whose one source a person gets by hand.
@@ -286,6 +287,20 @@ func TestUNER(t *testing.T) {
 		}
 		if test.entities != nil && fmt.Sprint(got) != fmt.Sprint(test.entities) {
 			t.Errorf("%s: entities %v, want %v", test.data, got, test.entities)
+		}
+	}
+}
+
+func TestFoneWeight(t *testing.T) {
+	for tags, want := range map[string]float64{
+		"O O": 1, "O B-Person": 5, "B-Person": 1, "B-Person I-Person": 5, "O B-Date I-Date": 1, "I-Person I-Person": 1, "B-Date B-Person": 5,
+	} {
+		var rows []raw.BlockRow
+		for _, tag := range strings.Fields(tags) {
+			rows = append(rows, raw.BlockRow{Fields: []string{"a", tag}})
+		}
+		if got := foneWeight(raw.Block{Rows: rows}, 1); got != want {
+			t.Errorf("%s: %v", tags, got)
 		}
 	}
 }

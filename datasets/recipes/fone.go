@@ -7,6 +7,7 @@ import (
 	"bench/datasets"
 	"bench/datasets/fetch"
 	"bench/datasets/raw"
+	"bench/datasets/split"
 )
 
 func fone() Recipe {
@@ -23,7 +24,7 @@ func fone() Recipe {
 		}},
 		Notes: []string{
 			"Date, Time, Money and Percent are no names",
-			"sentences are drawn evenly, not those with names five times as often, as the benchmark does",
+			"as in the benchmark, sentences with names are drawn five times as often as others, so that splits have more names than the corpus",
 		},
 		Make: func(in *Input) (*Output, error) {
 			b, err := in.Read(0)
@@ -42,6 +43,7 @@ func fone() Recipe {
 				return nil, err
 			}
 			var rows []datasets.Row
+			var weights []float64
 			mended := 0
 			for n, block := range blocks {
 				row, k, err := tagged(block, in.Name(0), word, tag, icelandicTypes)
@@ -50,12 +52,35 @@ func fone() Recipe {
 				}
 				mended += k
 				row.ID = fmt.Sprintf("sosialurin-%d", n+1)
-				rows = append(rows, row)
+				rows, weights = append(rows, row), append(weights, foneWeight(block, tag))
 			}
-			out, err := in.draw(rows, 0)
-			return noteMended(out, mended), err
+			size := in.Recipe.Sizes
+			parts, _, err := split.ChainWeighted(weights, in.Recipe.Seed, size.Val, size.Test, size.Train)
+			if err != nil {
+				return nil, fmt.Errorf("val, test and train drawn from %d rows: %w", len(rows), err)
+			}
+			return noteMended(&Output{Rows: map[datasets.Split][]datasets.Row{
+				datasets.Val: pick(rows, parts[0]), datasets.Test: pick(rows, parts[1]), datasets.Train: pick(rows, parts[2]),
+			}}, mended), nil
 		},
 	}
+}
+
+// foneWeight is the weight of a sentence in the benchmark's draw: 5 if it has two
+// different tags after the types are mapped, else 1.
+func foneWeight(b raw.Block, tag int) float64 {
+	tags := map[string]bool{}
+	for _, r := range b.Rows {
+		prefix, kind, _ := strings.Cut(r.Fields[tag], "-")
+		if icelandicTypes[kind] == "O" || prefix == "O" {
+			prefix, kind = "O", ""
+		}
+		tags[prefix+"-"+kind] = true
+	}
+	if len(tags) > 1 {
+		return 5
+	}
+	return 1
 }
 
 // tagColumn tells the columns of words and tags: the owner swapped them once.

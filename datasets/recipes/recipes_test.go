@@ -384,11 +384,17 @@ func TestSourceErrors(t *testing.T) {
 func TestRegistry(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range append(All(), Sample()...) {
+		if r.Origin == BuiltIn && r.Suite == "" || (r.Suite == Variant) != (r.VariantOf != "") {
+			t.Errorf("%s: suite %q, variant of %q", r.Name, r.Suite, r.VariantOf)
+		}
 		if seen[r.Name] || r.Version < 1 || r.Licence == "" || r.Citation == "" || len(r.Languages) == 0 || r.Make == nil || r.Origin == "" {
 			t.Errorf("recipe %+v", r)
 		}
 		seen[r.Name] = true
 		for _, s := range r.Sources {
+			if s.Page && s.Manual == "" {
+				t.Errorf("%s: how does a person get %s?", r.Name, s.URL)
+			}
 			if s.GitBlob != "" && len(s.GitBlob) != 40 {
 				t.Errorf("%s: pin %q of %s", r.Name, s.GitBlob, s.URL)
 			}

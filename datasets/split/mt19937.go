@@ -39,6 +39,12 @@ func (r *RandomState) Uint32() uint32 {
 	return y ^ y>>18
 }
 
+// float64 is RandomState.random_sample(): 53 random bits in [0, 1).
+func (r *RandomState) float64() float64 {
+	a, b := r.Uint32()>>5, r.Uint32()>>6
+	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
+}
+
 func (r *RandomState) refill() {
 	for i := range r.state {
 		y := r.state[i]&0x80000000 | r.state[(i+1)%mtSize]&0x7fffffff

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 )
 
 // Sample returns the row numbers that pandas draws in
@@ -25,9 +26,24 @@ func Sample(n, k int, seed uint32) ([]int, error) {
 // It returns the row numbers of each part in the order drawn, and the rows left
 // over, in ascending order. It is a *SizeError if the rows do not suffice.
 func Chain(n int, seed uint32, sizes ...int) (parts [][]int, rest []int, err error) {
+	return chain(n, sizes, func(rest []int, k int) ([]int, error) { return Sample(len(rest), k, seed) })
+}
+
+// ChainWeighted is Chain with [SampleWeighted]; weights has one for each row.
+func ChainWeighted(weights []float64, seed uint32, sizes ...int) (parts [][]int, rest []int, err error) {
+	return chain(len(weights), sizes, func(rest []int, k int) ([]int, error) {
+		left := make([]float64, len(rest))
+		for i, row := range rest {
+			left[i] = weights[row]
+		}
+		return SampleWeighted(left, k, seed)
+	})
+}
+
+func chain(n int, sizes []int, draw func(rest []int, k int) ([]int, error)) (parts [][]int, rest []int, err error) {
 	rest = identity(n)
 	for i, k := range sizes {
-		drawn, err := Sample(len(rest), k, seed)
+		drawn, err := draw(rest, k)
 		if err != nil {
 			return nil, nil, &SizeError{fmt.Sprintf("part %d of %d", i+1, len(sizes)), k, len(rest)}
 		}
@@ -46,6 +62,58 @@ func Chain(n int, seed uint32, sizes ...int) (parts [][]int, rest []int, err err
 		rest = left
 	}
 	return parts, rest, nil
+}
+
+// SampleWeighted returns the row numbers that pandas draws in
+//
+//	frame.sample(k, weights=weights, random_state=seed)
+//
+// without replacement: each row with a chance in proportion to its weight, which
+// must be above 0. Rows are drawn in rounds, by the inverse of the cumulated
+// weights of those that are left; repeats within a round count once. Weights
+// should be whole numbers, whose sums are exact in any order.
+func SampleWeighted(weights []float64, k int, seed uint32) ([]int, error) {
+	if k > len(weights) || k < 0 {
+		return nil, &SizeError{"weighted sample", k, len(weights)}
+	}
+	sum := 0.0
+	for _, w := range weights {
+		sum += w
+	}
+	p := make([]float64, len(weights))
+	for i, w := range weights {
+		p[i] = w / sum
+	}
+	r := NewRandomState(seed)
+	cdf := make([]float64, len(p))
+	var found []int
+	for len(found) < k {
+		x := make([]float64, k-len(found))
+		for i := range x {
+			x[i] = r.float64()
+		}
+		for _, i := range found {
+			p[i] = 0
+		}
+		total := 0.0
+		for i, v := range p {
+			total += v
+			cdf[i] = total
+		}
+		for i := range cdf {
+			cdf[i] /= total
+		}
+		inRound := map[int]bool{}
+		for _, v := range x {
+			// the first row whose cumulated weight is above v
+			row := sort.Search(len(cdf), func(i int) bool { return cdf[i] > v })
+			if !inRound[row] {
+				inRound[row] = true
+				found = append(found, row)
+			}
+		}
+	}
+	return found, nil
 }
 
 // Stratified returns the row numbers of scikit-learn's
