@@ -12,8 +12,12 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// maxRows bounds what is read into memory.
-const maxRows = 5_000_000
+// maxRows and maxBytes bound what is read into memory of one column: a few bytes
+// of Parquet can stand for any number of equal texts.
+const (
+	maxRows  = 5_000_000
+	maxBytes = 1 << 30
+)
 
 // column is a column of a table: for each row its values, more than one in
 // lists. A list of structs and a struct of lists look the same: they are columns
@@ -25,6 +29,8 @@ type column struct {
 	rows [][]string
 	// ints is rows of numbers, in which case rows is nil.
 	ints [][]int64
+	// bytes is about the memory that the values take.
+	bytes int64
 }
 
 // table is what a Parquet file holds.
@@ -161,7 +167,11 @@ func readPages(pages parquet.Pages, l parquet.LeafColumn, text bool, rows int, c
 			if n == 0 && err == nil {
 				return io.ErrNoProgress
 			}
+			if c.bytes > maxBytes {
+				return fmt.Errorf("more than %d MiB of values", maxBytes>>20)
+			}
 			for _, v := range buf[:n] {
+				c.bytes += 16
 				if v.RepetitionLevel() == 0 {
 					if text {
 						c.rows = append(c.rows, nil)
@@ -176,6 +186,7 @@ func readPages(pages parquet.Pages, l parquet.LeafColumn, text bool, rows int, c
 				case text && len(c.rows) > 0:
 					last := &c.rows[len(c.rows)-1]
 					*last = append(*last, string(v.ByteArray()))
+					c.bytes += int64(len(v.ByteArray()))
 				case !text && len(c.ints) > 0:
 					last := &c.ints[len(c.ints)-1]
 					*last = append(*last, integer(v))

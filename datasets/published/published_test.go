@@ -207,8 +207,13 @@ func TestRevisions(t *testing.T) {
 	changed["data/val-00000-of-00001-0c.parquet"] = reviews(t, 5, "Nyt")
 	second := repo.Commit("main", changed)
 	repo.Commit("v1", sentiment(t))
+	converted := map[string][]byte{"README.md": []byte(head)}
+	for _, split := range []string{"train", "validation", "test"} {
+		converted["default/"+split+"/0000.parquet"] = reviews(t, 3, split)
+	}
+	third := repo.Commit("refs/convert/parquet", converted)
 	c := client(t, s)
-	for name, want := range map[string]string{"hub:org/reviews": second, "hub:org/reviews@v1": first, "hub:org/reviews@" + first: first} {
+	for name, want := range map[string]string{"hub:org/reviews@refs/convert/parquet": third, "hub:org/reviews": second, "hub:org/reviews@v1": first, "hub:org/reviews@" + first: first} {
 		f, err := get(t, c, name)
 		if err != nil || f.Recipe.Name != Name("org/reviews", want) {
 			t.Errorf("%s: %s, error %v", name, f.Recipe.Name, err)
