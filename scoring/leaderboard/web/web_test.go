@@ -1,0 +1,403 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	cdp "github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"bench/scoring"
+	"bench/scoring/leaderboard"
+	"bench/scoring/results"
+)
+
+// made returns the board of n made-up models on the paper's data sets, and more
+// data sets until there are columns of them. Model i is better than model i+1 in truth.
+func made(t testing.TB, n, columns int) *leaderboard.Board {
+	t.Helper()
+	tasks := []leaderboard.Task{
+		{Name: "ner", Metrics: []scoring.Metric{{Name: "micro_f1", Hi: 1, Scale: 100, ZeroIsChance: true}, {Name: "micro_f1_no_misc", Hi: 1, Scale: 100}}},
+		{Name: "sentiment", Metrics: []scoring.Metric{{Name: "mcc", Lo: -1, Hi: 1, Scale: 100, ZeroIsChance: true}, {Name: "macro_f1", Hi: 1, Scale: 100}}},
+		{Name: "acceptability", Metrics: []scoring.Metric{{Name: "mcc", Lo: -1, Hi: 1, Scale: 100, ZeroIsChance: true}, {Name: "macro_f1", Hi: 1, Scale: 100}}},
+		{Name: "qa", Metrics: []scoring.Metric{{Name: "em", Hi: 1, Scale: 100, ZeroIsChance: true}, {Name: "f1", Hi: 1, Scale: 100}}},
+	}
+	sets := slices.Concat(leaderboard.Mainland(), leaderboard.Insular())
+	for i := len(sets); i < columns; i++ {
+		sets = append(sets, leaderboard.Column{Name: fmt.Sprintf("extra-%d", i), Task: "sentiment", Languages: []string{"is"}})
+	}
+	sets = sets[:min(columns, len(sets))]
+	r := rand.New(rand.NewPCG(1, 2))
+	var recs []results.Record
+	for m := range n {
+		for _, d := range sets {
+			task := tasks[slices.IndexFunc(tasks, func(t leaderboard.Task) bool { return t.Name == d.Task })]
+			rec := results.Record{
+				Bench: "test", Protocol: "paper", Trainer: "t", Finished: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+				Model:   results.Model{ID: fmt.Sprintf("org/model-%03d", m), Revision: "r", Kind: "hub", Parameters: int64(20e6 + 2e6*float64(m)), MaxLength: 512, Vocabulary: 50000},
+				Dataset: results.Dataset{Name: d.Name, Digest: "d", Task: d.Task, TaskVersion: 1, Languages: d.Languages, TestRows: 2048},
+			}
+			for i := range 10 {
+				x := math.Max(0.31, 0.9-0.5*float64(m)/float64(n)) + 0.01*r.NormFloat64()
+				if m == 2 && d.Name == "dane" && i == 3 {
+					x = 0.01 // a training that learnt nothing
+				}
+				scores := scoring.Scores{}
+				for k, metric := range task.Metrics {
+					scores[metric.Name] = scoring.Num(x - 0.05*float64(k))
+				}
+				rec.Replicates = append(rec.Replicates, results.Replicate{Seed: 4242 + i, Job: "j", Scores: scores, Steps: 300 + i, Device: "cuda", DeviceName: "Test GPU", GPUs: 1, Seconds: results.Seconds{Train: 60}})
+			}
+			if m == n-1 && d.Name == sets[0].Name {
+				continue // incomplete
+			}
+			rec.Summarize(task.Metrics)
+			recs = append(recs, rec)
+		}
+	}
+	b, err := leaderboard.Build(recs, leaderboard.Options{Bench: "test", Tasks: tasks, Columns: sets})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write(t testing.TB, b *leaderboard.Board, o Options) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "a page & more")
+	if err := Write(dir, b, o); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// browser opens Chromium, and fails the test when a page writes errors.
+func browser(t testing.TB) context.Context {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" {
+		if slices.Contains(strings.Split(os.Getenv("BENCH_TEST_REQUIRE"), ","), "chromium") {
+			t.Fatal("chromium is required here (BENCH_TEST_REQUIRE) and is not installed")
+		}
+		t.Skip("there is no Chromium here")
+	}
+	o := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.WindowSize(1280, 900))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), o...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	ctx, cancel = context.WithTimeout(ctx, time.Minute)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // opens the browser
+		t.Fatal(err)
+	}
+	err := chromedp.Listen(ctx, func(e any) {
+		if e, ok := e.(*cdp.EventExceptionThrown); ok {
+			t.Errorf("the page throws: %s", describe(e))
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx
+}
+
+func describe(e *cdp.EventExceptionThrown) string {
+	text, _ := json.Marshal(e)
+	return string(text)
+}
+
+func do(t testing.TB, ctx context.Context, actions ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look evaluates an expression in the page.
+func look[T any](t testing.TB, ctx context.Context, expression string) T {
+	t.Helper()
+	out, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return out
+}
+
+func shot(t testing.TB, ctx context.Context, name string) {
+	t.Helper()
+	dir := os.Getenv("BENCH_TEST_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	firstModel = `document.querySelector("table.board tbody tr th").textContent`
+	visible    = `document.querySelectorAll("table.board tbody tr").length`
+	count      = `document.querySelector(".count").textContent`
+)
+
+func TestPage(t *testing.T) {
+	ctx := browser(t)
+	board := made(t, 30, 18)
+	dir := write(t, board, Options{Title: "Scores <of> a test", Transfer: &Transfer{Note: "A note.", Columns: []string{"da", "sv"}, Rows: []TransferRow{{"da", []scoring.Value{scoring.Num(70), scoring.Num(60)}}, {"en", []scoring.Value{scoring.Num(50), {Undefined: "none"}}}}}})
+	page := "file://" + strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26") + "/index.html"
+	do(t, ctx, chromedp.Navigate(page), chromedp.WaitVisible("table.board"))
+	shot(t, ctx, "table")
+
+	if got := look[string](t, ctx, firstModel); got != "org/model-000" {
+		t.Errorf("the first model is %q", got)
+	}
+	if got := look[string](t, ctx, count); got != "29 of 30 models" {
+		t.Errorf("count says %q", got)
+	}
+	if got := look[string](t, ctx, `document.title`); got != "Scores <of> a test" {
+		t.Errorf("title %q", got)
+	}
+	if got := look[string](t, ctx, `document.querySelector("td.flag").title`); !strings.HasPrefix(got, "1 trainings learnt nothing; the median is 8") {
+		t.Errorf("the collapsed training is flagged with %q", got)
+	}
+
+	// Sorting by a click, and back; by the keyboard.
+	header := `th[data-key="dataset:dane"] button`
+	do(t, ctx, chromedp.Click(header))
+	if got := look[string](t, ctx, `document.querySelector('th[data-key="dataset:dane"]').getAttribute("aria-sort")`); got != "descending" {
+		t.Errorf("aria-sort is %q", got)
+	}
+	do(t, ctx, chromedp.Click(header))
+	if got := look[string](t, ctx, firstModel); got < "org/model-025" {
+		t.Errorf("ascending, the first is %q", got)
+	}
+	do(t, ctx, chromedp.Focus(`th[data-key="name"] button`), chromedp.KeyEvent(kb.Enter))
+	if got := look[string](t, ctx, firstModel); got != "org/model-000" {
+		t.Errorf("by name, the first is %q", got)
+	}
+
+	// Search, size, incomplete models.
+	do(t, ctx, chromedp.SendKeys(`input[name="search"]`, "model-01"))
+	if got := look[int](t, ctx, visible); got != 10 {
+		t.Errorf("%d models match model-01, want 10", got)
+	}
+	do(t, ctx, chromedp.SendKeys(`input[name="search"]`, "zzz"))
+	if got := look[string](t, ctx, count); got != "0 of 30 models" {
+		t.Errorf("count says %q", got)
+	}
+	do(t, ctx, chromedp.SendKeys(`input[name="search"]`, strings.Repeat(kb.Backspace, len("model-01zzz"))))
+	choose := func(name, value string) {
+		t.Helper()
+		do(t, ctx, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`(() => { const s = document.querySelector('select[name="%s"]'); s.value = "%s"; s.dispatchEvent(new Event("change", {bubbles: true})); })()`, name, value)))
+	}
+	choose("size", "small")
+	if got := look[int](t, ctx, visible); got != 15 { // 20 M to 48 M
+		t.Errorf("%d small models, want 15", got)
+	}
+	choose("size", "")
+	choose("complete", "show")
+	if got := look[string](t, ctx, count); got != "30 of 30 models" {
+		t.Errorf("count says %q", got)
+	}
+
+	// One language, one task; a collapsed group.
+	choose("language", "sv")
+	if got := look[[]string](t, ctx, `[...document.querySelectorAll("tr.columns th")].map((t) => t.dataset.key)`); !slices.Equal(got, []string{"name", "rank", "language:sv", "dataset:suc3", "dataset:swerec", "dataset:scala-sv", "dataset:scandiqa-sv", "parameters"}) {
+		t.Errorf("Swedish columns: %v", got)
+	}
+	choose("language", "")
+	choose("task", "ner")
+	if got := look[int](t, ctx, `document.querySelectorAll("tr.columns th").length`); got != 3+6 {
+		t.Errorf("%d columns of named entities, want 9", got)
+	}
+	choose("task", "")
+	before := look[int](t, ctx, `document.querySelectorAll("tr.columns th").length`)
+	do(t, ctx, chromedp.Click(`[data-language="da"]`))
+	if got := look[int](t, ctx, `document.querySelectorAll("tr.columns th").length`); got != before-4 {
+		t.Errorf("closing Danish leaves %d of %d columns, want 4 less", got, before)
+	}
+	if got := look[string](t, ctx, `document.activeElement.dataset.language + document.activeElement.getAttribute("aria-expanded")`); got != "dafalse" {
+		t.Errorf("after closing, the focus is on %q", got)
+	}
+
+	// The header stays when the table is scrolled.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`document.querySelector(".scroll").scrollTo(300, 400)`))
+	if !look[bool](t, ctx, `(() => { const s = document.querySelector(".scroll").getBoundingClientRect(), h = document.querySelector('th[data-key="name"]').getBoundingClientRect(); return Math.abs(h.left - s.left) < 3 && h.top >= s.top - 1 && h.top < s.top + 60; })()`) {
+		t.Error("header and first column do not stick")
+	}
+
+	// A model's page: ten dots for each data set.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = "#model=org%2Fmodel-002"`), chromedp.WaitVisible("dl.facts"))
+	if got := look[int](t, ctx, `document.querySelectorAll("main svg circle").length`); got != 180 {
+		t.Errorf("%d dots, want 10 for each of 18 data sets", got)
+	}
+	text := look[string](t, ctx, `document.querySelector("main").innerText`)
+	for _, want := range []string{"org/model-002", "Test GPU", "micro-F1 without MISC", "1 learnt nothing; median 8", "24 M", "huggingface.co/org/model-002"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the model's page lacks %q", want)
+		}
+	}
+	shot(t, ctx, "model")
+
+	// Two models side by side: far apart, then the same one.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = "#compare=org%2Fmodel-000,org%2Fmodel-020"`), chromedp.WaitVisible("td.better"))
+	if got := look[string](t, ctx, `document.querySelector("main").innerText`); !strings.Contains(got, "org/model-000 is better on 18, org/model-020 on 0 of 18 data sets") {
+		t.Errorf("comparison: %.300s", got)
+	}
+	shot(t, ctx, "compare")
+	do(t, ctx, chromedp.Click("#to-transfer"), chromedp.WaitVisible("table.heat"))
+	if got := look[string](t, ctx, `document.querySelector("table.heat").innerText`); !strings.Contains(got, "Swedish") || !strings.Contains(got, "70.00") || !strings.Contains(got, "—") {
+		t.Errorf("heat map: %s", got)
+	}
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = "#model=nobody"`), chromedp.WaitVisible(`main a[href="#"]`))
+
+	// Dark, and a phone: nothing sticks out of the page.
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = ""`), chromedp.WaitVisible("table.board"), chromedp.Click("#theme"))
+	if got := look[string](t, ctx, `getComputedStyle(document.body).backgroundColor`); got != "rgb(13, 17, 23)" {
+		t.Errorf("dark ground is %s", got)
+	}
+	shot(t, ctx, "dark")
+	do(t, ctx, chromedp.EmulateViewport(360, 740, chromedp.EmulateScale(2), chromedp.EmulateMobile), chromedp.Reload(), chromedp.WaitVisible("table.board"))
+	for _, view := range []string{"", "#model=org%2Fmodel-001", "#compare=org%2Fmodel-000,org%2Fmodel-001", "#about"} {
+		do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = "`+view+`"`), chromedp.Sleep(200*time.Millisecond))
+		if w := look[int](t, ctx, `document.documentElement.scrollWidth`); w > 360 {
+			t.Errorf("on a phone, view %q is %d wide", view, w)
+		}
+		shot(t, ctx, "phone"+strings.NewReplacer("#", "-", "=", "-", "%2F", "-", ",", "-").Replace(view))
+	}
+	// What screen readers go by.
+	for _, wrong := range []string{`main svg:not([role="img"][aria-label])`, `button:empty`, `input:not([aria-label]):not(label input)`, `th:not([scope]):not([aria-hidden])`} {
+		if n := look[int](t, ctx, fmt.Sprintf(`document.querySelectorAll(%q).length`, wrong)); n > 0 {
+			t.Errorf("%d elements are %s", n, wrong)
+		}
+	}
+}
+
+// What is said of t and p in the page equals scipy:
+//
+//	scipy.stats.ttest_rel([1, 2, 3, 4, 6], [0, 2, 1, 3, 3]).pvalue = 0.052 (t = 2.7456…)
+func TestPairedTest(t *testing.T) {
+	// d = 1, 0, 2, 1, 3: mean 1.4, sd √1.3, t = 1.4/(√1.3/√5) = 2.7456, p(4 df) = 0.0516
+	ctx := browser(t)
+	b := made(t, 3, 14)
+	for i, scores := range [][]float64{{1, 2, 3, 4, 6}, {0, 2, 1, 3, 3}} {
+		cell := b.Models[i].Datasets["dane"]
+		var values []scoring.Value
+		for _, x := range scores {
+			values = append(values, scoring.Num(x))
+		}
+		cell.Scores["micro_f1"] = values
+		for name := range b.Models[i].Datasets {
+			if name != "dane" {
+				delete(b.Models[i].Datasets, name)
+			}
+		}
+	}
+	page := "file://" + strings.ReplaceAll(strings.ReplaceAll(write(t, b, Options{}), " ", "%20"), "&", "%26")
+	do(t, ctx, chromedp.Navigate(page+"/index.html#compare=org%2Fmodel-000,org%2Fmodel-001"), chromedp.WaitVisible("main td"))
+	if got := look[[]string](t, ctx, `[...document.querySelectorAll("main tbody td")].map((t) => t.textContent).slice(2, 4)`); got[0] != "1.40 ± 1.42" || got[1] != "0.052" {
+		t.Errorf("difference and p: %q", got)
+	}
+}
+
+// Of many models all rows come, though not at once, and the last sort wins.
+func TestManyModels(t *testing.T) {
+	ctx := browser(t)
+	dir := write(t, made(t, 200, 14), Options{})
+	do(t, ctx, chromedp.Navigate("file://"+strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26")+"/index.html"), chromedp.WaitVisible("table.board"))
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`document.querySelector('th[data-key="name"] button').click()`), chromedp.Evaluate[chromedp.Void](`document.querySelector('th[data-key="name"] button').click()`))
+	for end := time.Now().Add(20 * time.Second); look[int](t, ctx, visible) != 199 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	}
+	names := look[[]string](t, ctx, `[...document.querySelectorAll("tbody th a")].map((a) => a.textContent)`)
+	if len(names) != 199 || !slices.IsSortedFunc(names, func(a, b string) int { return strings.Compare(b, a) }) {
+		t.Errorf("%d rows, the first ones %v", len(names), names[:min(3, len(names))])
+	}
+}
+
+// A page that is written again loses the files of models that are gone, and its
+// JSON is the board.
+func TestWriteAgain(t *testing.T) {
+	dir := write(t, made(t, 5, 14), Options{})
+	b := made(t, 3, 14)
+	for range 2 {
+		if err := Write(dir, b, Options{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "models", "*.js"))
+	if err != nil || len(files) != 3 {
+		t.Errorf("%d model files, %v; want 3", len(files), err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "leaderboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back leaderboard.Board
+	if err := json.Unmarshal(text, &back); err != nil || len(back.Models)+len(back.Unranked) != 3 {
+		t.Errorf("%v, %d models", err, len(back.Models)+len(back.Unranked))
+	}
+	again := write(t, b, Options{})
+	for _, name := range []string{"data.js", "leaderboard.json", "index.html"} {
+		x, _ := os.ReadFile(filepath.Join(dir, name))
+		y, _ := os.ReadFile(filepath.Join(again, name))
+		if string(x) != string(y) {
+			t.Errorf("%s differs between two writes of one board", name)
+		}
+	}
+}
+
+// A model's name cannot break out of the page.
+func TestHostileNames(t *testing.T) {
+	ctx := browser(t)
+	b := made(t, 3, 14)
+	b.Models[0].Model = `x"><img src=x onerror=window.broken=1></script><script>window.broken=1</script>`
+	dir := write(t, b, Options{Title: `</title><script>window.broken=1</script>`})
+	do(t, ctx, chromedp.Navigate("file://"+strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26")+"/index.html"), chromedp.WaitVisible("table.board"), chromedp.Evaluate[chromedp.Void](`document.querySelector("tbody a").click()`), chromedp.WaitVisible("dl.facts"))
+	if look[bool](t, ctx, `window.broken === 1`) {
+		t.Error("a model's name ran as code")
+	}
+}
+
+// BenchmarkPage measures in Chromium how long 500 models × 20 data sets take from the
+// first script to a table that is laid out, and to sort by another column.
+func BenchmarkPage(b *testing.B) {
+	ctx := browser(b)
+	dir := write(b, made(b, 500, 20), Options{})
+	info, err := os.Stat(filepath.Join(dir, "data.js"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var load, sort []float64
+	for b.Loop() {
+		do(b, ctx, chromedp.Navigate("file://"+strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26")+"/index.html"), chromedp.WaitVisible("table.board"))
+		load = append(load, look[float64](b, ctx, `(() => { document.body.offsetHeight; return performance.getEntriesByName("shown")[0].startTime - performance.getEntriesByType("navigation")[0].responseEnd; })()`))
+		sort = append(sort, look[float64](b, ctx, `(() => { const t = performance.now(); document.querySelector('th[data-key="dataset:swerec"] button').click(); document.body.offsetHeight; return performance.now() - t; })()`))
+	}
+	slices.Sort(load)
+	slices.Sort(sort)
+	b.ReportMetric(load[len(load)/2], "ms-load")
+	b.ReportMetric(sort[len(sort)/2], "ms-sort")
+	b.ReportMetric(float64(info.Size())/1e6, "MB-data")
+	b.ReportMetric(0, "ns/op")
+}
