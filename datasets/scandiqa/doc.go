@@ -30,10 +30,11 @@
 // original defines: candidates of equal length have an order (that of their code
 // points; it was that of a hash table); a span is taken where it was found even
 // if a letter of the context has a longer lower-case form; no text is lost when
-// a long one is translated in pieces; draws are seeded. Questions lose
-// the capitals of names, "the" is removed inside words too, and forms with
-// thousands separators are never candidates, as in the original: they are part
-// of what the data set is.
+// a long one is translated in pieces; draws are seeded. As in the original,
+// questions lose the capitals of names, "the" is removed inside words, too, forms
+// with thousands separators are never candidates, and of the questions that
+// Natural Questions answers with yes or no only the former are left out: all this
+// is part of what the data set is.
 package scandiqa
 
 // Lang is a language of MKQA that the data sets are made in, or English.
