@@ -224,3 +224,9 @@ func (b *builder) agg(g group, parts []*part) (Agg, stats.Estimate) {
 	}
 	return a, sum
 }
+
+// Weights are what each column counts in the overall score: the mean over
+// languages of the means over tasks of the means over data sets. They add up to 1.
+func Weights(cols []Column) []float64 {
+	return (&builder{cols: cols}).weights(func(string, string) bool { return true })
+}

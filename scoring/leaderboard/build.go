@@ -42,6 +42,9 @@ type Options struct {
 	Partial   bool   // rank scores on partial data sets too
 	Score     string // ScoreMean if empty
 	Errors    string // ErrorsPropagated if empty
+	// Losses returns the validation losses of a job as [step, loss], nil if they
+	// are not known. Nil: the board has none.
+	Losses func(job string) [][2]float64
 }
 
 // OptionError says that an option makes no sense.
@@ -297,7 +300,7 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 		row.Datasets = map[string]Cell{}
 		for _, name := range slices.Sorted(maps.Keys(newest[k])) {
 			r := newest[k][name]
-			c := cell(r, b.tasks[r.Dataset.Task])
+			c := cell(r, b.tasks[r.Dataset.Task], o.Losses)
 			row.Datasets[name] = c
 			row.Parameters = max(row.Parameters, r.Model.Parameters)
 			row.MaxLength, row.Vocabulary = max(row.MaxLength, r.Model.MaxLength), max(row.Vocabulary, r.Model.Vocabulary)
@@ -333,7 +336,7 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 
 // cell turns a record into what the board keeps of it. The ranked metric's mean
 // is NaN if there is none.
-func cell(r results.Record, t Task) Cell {
+func cell(r results.Record, t Task, losses func(string) [][2]float64) Cell {
 	c := Cell{
 		Metrics: map[string]CellMetric{}, Seeds: []int{}, Scores: map[string][]scoring.Value{}, Collapsed: r.Collapsed, Partial: r.Dataset.Partial,
 		Finished: r.Finished, WallSeconds: r.WallSeconds, GPUSeconds: r.GPUSeconds, Versions: r.Versions, primary: stats.Estimate{Mean: math.NaN()},
@@ -352,7 +355,12 @@ func cell(r results.Record, t Task) Cell {
 	for _, p := range r.Replicates {
 		c.Seeds = append(c.Seeds, p.Seed)
 		known = known || p.Device != ""
+		var curve [][2]float64
+		if losses != nil && p.Job != "" {
+			curve = losses(p.Job)
+		}
 		c.Runs = append(c.Runs, Run{
+			ValidationLosses: curve,
 			Steps: p.Steps, BestStep: p.BestStep, Device: p.Device, DeviceName: p.DeviceName, GPUs: p.GPUs, Executor: p.Executor, Host: p.Host,
 			Precision: p.Precision, Seconds: p.Seconds.Total(), TrainSecs: p.Seconds.Train, HostMB: p.PeakMemoryMB.Host, DeviceMB: p.PeakMemoryMB.Device,
 		})
@@ -475,7 +483,7 @@ func (b *builder) notes(board *Board, recs []results.Record) {
 	}
 	trainers := map[string]bool{}
 	for _, r := range recs {
-		if r.Trainer != "" {
+		if r.Trainer != "" && r.Model.Kind != "baseline" { // each baseline is its own trainer
 			trainers[r.Trainer] = true
 		}
 	}

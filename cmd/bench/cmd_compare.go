@@ -1,0 +1,416 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"bench/datasets"
+	"bench/internal/ui"
+	"bench/runner/job"
+	"bench/scoring/compare"
+	"bench/scoring/leaderboard"
+	"bench/scoring/results"
+	"bench/scoring/stats"
+	"bench/tasks"
+	"bench/tasks/all"
+
+	"github.com/spf13/cobra"
+)
+
+// compareFlags are what bench compare is asked for.
+type compareFlags struct {
+	datasets, languages []string
+	protocol, method    string
+	resamples           int
+	seed                uint64
+}
+
+func newCompare(a *app) *cobra.Command {
+	var f compareFlags
+	c := &cobra.Command{
+		Use: "compare MODEL MODEL", Short: "Say whether two models differ, on each data set and overall", Args: cobra.ExactArgs(2),
+		Long: `Say whether two models differ, on each data set and overall. A model is named as
+in the leaderboard, with @revision if there are several.
+
+Where the predictions of both are kept and the data set is built, the models are
+compared item by item on the whole test split: the error is that of other seeds
+and of other test items. Where they are not (imported results), the recorded
+scores of the seeds are compared by Welch's t, which knows nothing of the items.
+
+p-values of several data sets are corrected by Holm's rule; a model counts as
+better where the corrected p is 0.05 at most. "needed" is what it would take to
+find a true difference of this size in four cases of five: so many seeds with
+these items, or so many test items with these seeds.`,
+		Example: `  bench compare org/model other/model
+  bench compare org/model other/model --dataset scala-da --method randomisation --json`,
+		RunE: func(c *cobra.Command, args []string) error { return a.compare(c.Context(), args[0], args[1], f) },
+	}
+	fs := c.Flags()
+	fs.StringSliceVar(&f.datasets, "dataset", nil, "only these data sets")
+	fs.StringSliceVar(&f.languages, "language", nil, "only data sets in these languages")
+	fs.StringVar(&f.protocol, "protocol", "", "results of this protocol (default: the one with the most data sets of both)")
+	fs.StringVar(&f.method, "method", compare.Bootstrap, "test where there are predictions: "+strings.Join(compare.Methods, ", "))
+	fs.IntVar(&f.resamples, "resamples", 10000, "resamples of the bootstrap and of the randomisation")
+	fs.Uint64Var(&f.seed, "seed", 4242, "of the resamples; the same seed gives the same numbers on any machine")
+	return c
+}
+
+// pair is one data set on which both models have a record.
+type pair struct {
+	a, b results.Record
+	task tasks.Task
+}
+
+func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) error {
+	if !slices.Contains(compare.Methods, f.method) {
+		return usage("bench compare --help", "there is no method %q; there are %s", f.method, strings.Join(compare.Methods, ", "))
+	}
+	if f.resamples < 100 {
+		return usage("10000 are usual", "%d resamples are too few for a p-value of 0.05 and an interval", f.resamples)
+	}
+	pairs, err := a.pairs(nameA, nameB, f)
+	if err != nil {
+		return err
+	}
+	home, err := a.homeDir()
+	if err != nil {
+		return err
+	}
+	var cols []leaderboard.Column
+	for _, p := range pairs {
+		cols = append(cols, leaderboard.Column{Name: p.a.Dataset.Name, Task: p.a.Dataset.Task, Languages: p.a.Dataset.Languages})
+	}
+	weights := leaderboard.Weights(cols)
+	var in []compare.Input
+	for i, p := range pairs {
+		input, err := predictions(ctx, home, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.a.Dataset.Name, err)
+		}
+		input.Weight = weights[i]
+		in = append(in, input)
+	}
+	o := stats.Resampling{Resamples: f.resamples, Seed: f.seed, Workers: runtime.GOMAXPROCS(0)}
+	done := 0
+	report, err := compare.Models(in, f.method, o, func(r compare.Result) {
+		done++
+		if r.Basis == "predictions" { // the others take no time
+			fmt.Fprintf(a.stderr, "bench: %s compared (%d of %d)\n", r.Dataset, done, len(in))
+		}
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.encode("comparison", struct {
+			A        string `json:"model_a"`
+			B        string `json:"model_b"`
+			Protocol string `json:"protocol"`
+			Samples  int    `json:"resamples"`
+			Seed     uint64 `json:"seed"`
+			*compare.Report
+		}{nameA, nameB, pairs[0].a.Protocol, f.resamples, f.seed, report})
+	}
+	a.compareText(nameA, nameB, pairs[0].a.Protocol, report)
+	return nil
+}
+
+// pairs finds the records to compare: those of both models under one protocol,
+// on the same bytes, the earlier task first.
+func (a *app) pairs(nameA, nameB string, f compareFlags) ([]pair, error) {
+	recs, err := a.records()
+	if err != nil {
+		return nil, err
+	}
+	of := func(name string) (map[string]results.Record, error) {
+		id, revision, _ := strings.Cut(name, "@")
+		found, revisions := map[string]results.Record{}, map[string]bool{}
+		for _, r := range recs {
+			if r.Model.ID != id || !strings.HasPrefix(r.Model.Revision, revision) || len(r.Replicates) == 0 {
+				continue
+			}
+			revisions[r.Model.Revision] = true
+			found[strings.Join([]string{r.Protocol, r.Dataset.Name, r.Dataset.Digest, fmt.Sprint(r.Dataset.TaskVersion)}, "\n")] = r
+		}
+		switch {
+		case len(found) == 0:
+			return nil, usage("bench leaderboard --suite all --incomplete lists the models there are", "nothing is recorded of %s", name)
+		case len(revisions) > 1:
+			return nil, usage("name one, as "+id+"@REVISION", "%s was run in %d revisions: %s", id, len(revisions), strings.Join(slices.Sorted(maps.Keys(revisions)), ", "))
+		}
+		return found, nil
+	}
+	first, err := of(nameA)
+	if err != nil {
+		return nil, err
+	}
+	second, err := of(nameB)
+	if err != nil {
+		return nil, err
+	}
+	if nameA == nameB {
+		return nil, usage("", "%s is compared with itself", nameA)
+	}
+	by := map[string][]pair{} // protocol
+	for _, key := range slices.Sorted(maps.Keys(first)) {
+		r := first[key]
+		s, both := second[key]
+		t, err := all.Lookup(r.Dataset.Task)
+		if !both || err != nil || t.Info().Metrics[0].Hi > 1 { // speed is no score
+			continue
+		}
+		if len(f.datasets) > 0 && !slices.Contains(f.datasets, r.Dataset.Name) {
+			continue
+		}
+		if len(f.languages) > 0 && !slices.ContainsFunc(r.Dataset.Languages, func(l string) bool {
+			return slices.Contains(f.languages, l) || (l == "nb" || l == "nn") && slices.Contains(f.languages, "no")
+		}) {
+			continue
+		}
+		by[r.Protocol] = append(by[r.Protocol], pair{r, s, t})
+	}
+	protocol := f.protocol
+	if protocol == "" {
+		for _, p := range slices.Sorted(maps.Keys(by)) {
+			if len(by[p]) > len(by[protocol]) {
+				protocol = p
+			}
+		}
+	}
+	pairs := by[protocol]
+	if len(pairs) == 0 {
+		return nil, usage("bench run both of them on the same data sets, under the same protocol", "there is no data set on which %s and %s both have a score of the same protocol and the same build", nameA, nameB)
+	}
+	slices.SortStableFunc(pairs, func(x, y pair) int {
+		return cmp.Or(cmp.Compare(taskOrder(x.task), taskOrder(y.task)), strings.Compare(x.a.Dataset.Name, y.a.Dataset.Name))
+	})
+	return pairs, nil
+}
+
+func taskOrder(t tasks.Task) int {
+	return slices.IndexFunc(all.All(), func(u tasks.Task) bool { return u.Info().Name == t.Info().Name })
+}
+
+// predictions reads what both models predicted, if it is there.
+func predictions(ctx context.Context, home string, p pair) (compare.Input, error) {
+	metric := p.task.Info().Metrics[0]
+	in := compare.Input{Dataset: p.a.Dataset.Name, Task: p.a.Dataset.Task, Metric: metric.Name, Scale: metric.Scale}
+	in.A, in.B = recorded(p.a, metric.Name), recorded(p.b, metric.Name)
+	if p.a.Imported != nil || p.b.Imported != nil {
+		in.Why = "imported results have no predictions"
+		return in, nil
+	}
+	data, err := datasets.Open(filepath.Join(home, "datasets", p.a.Dataset.Name))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && data.Digest != p.a.Dataset.Digest {
+		in.Why = "the data set is not built, or built anew: bench data build " + p.a.Dataset.Name
+		return in, nil
+	}
+	if err != nil {
+		return in, err
+	}
+	test, err := data.Rows(datasets.Test)
+	if err != nil {
+		return in, err
+	}
+	ids := make([]string, len(test))
+	for i, r := range test {
+		ids[i] = r.ID
+	}
+	rules := rulesOf(p.a.Protocol)
+	s := &sampled{ctx: ctx, metric: metric.Name, rows: full(data.Kind, test)}
+	store := job.Store{Home: home}
+	var lines [2][][]json.RawMessage
+	for side, rec := range []results.Record{p.a, p.b} {
+		for _, r := range rec.Replicates {
+			l, err := store.Predictions(job.ID(r.Job), ids)
+			if errors.Is(err, fs.ErrNotExist) {
+				in.Why = fmt.Sprintf("the predictions of seed %d of %s are not kept here", r.Seed, rec.Model.ID)
+				return in, nil
+			}
+			if err != nil {
+				return in, err
+			}
+			sampler, err := p.task.Prepare(data.Meta, test, l, rules)
+			if err != nil {
+				return in, fmt.Errorf("%s, seed %d: %w", rec.Model.ID, r.Seed, err)
+			}
+			s.samplers = append(s.samplers, sampler)
+			lines[side] = append(lines[side], l)
+		}
+	}
+	in.Runs, in.SeedsA, in.SeedsB, in.Items = s, len(lines[0]), len(lines[1]), len(s.rows)
+	in.Pool = func() (stats.Pool, error) {
+		k := min(in.SeedsA, in.SeedsB)
+		var rows []datasets.Row
+		var preds []json.RawMessage
+		for _, l := range slices.Concat(lines[0][:k], lines[1][:k]) {
+			rows, preds = append(rows, test...), append(preds, l...)
+		}
+		sampler, err := p.task.Prepare(data.Meta, rows, preds, rules)
+		if err != nil {
+			return nil, err
+		}
+		return &pooled{sampled{ctx: ctx, metric: metric.Name, rows: s.rows, samplers: []tasks.Sampler{sampler}}, len(test)}, nil
+	}
+	return in, nil
+}
+
+// recorded are a record's raw scores.
+func recorded(r results.Record, metric string) []float64 {
+	var out []float64
+	for _, p := range r.Replicates {
+		if v, ok := p.Scores[metric]; ok && v.Undefined == "" {
+			out = append(out, v.X)
+		}
+	}
+	return out
+}
+
+// rulesOf are the scoring rules of a protocol. That questions drawn twice count
+// once is left out: here it would hide how much the score depends on the items.
+func rulesOf(protocol string) tasks.Rules {
+	name, _, _ := strings.Cut(protocol, "{")
+	for _, p := range job.Protocols() {
+		if p.Name == name {
+			return tasks.Rules{DropTruncated: p.Scoring.DropTruncated}
+		}
+	}
+	return tasks.Rules{}
+}
+
+// full are the test rows that scores are about: those that are not empty.
+func full(k datasets.Kind, test []datasets.Row) []int {
+	var out []int
+	for i, r := range test {
+		if k == datasets.NER && len(r.Tokens) == 0 || k != datasets.NER && k != datasets.QA && r.Text == "" {
+			continue
+		}
+		out = append(out, i)
+	}
+	return out
+}
+
+// sampled scores resamples of the rows of a test split; it is stats.Runs.
+type sampled struct {
+	ctx      context.Context
+	metric   string
+	rows     []int // the items
+	samplers []tasks.Sampler
+}
+
+// Score implements stats.Runs.
+func (s *sampled) Score(run int, items []int) (float64, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	rows := s.rows
+	if items != nil {
+		rows = make([]int, len(items))
+		for i, item := range items {
+			rows[i] = s.rows[item]
+		}
+	}
+	scores, err := s.samplers[run].Sample(rows)
+	if err != nil {
+		return 0, err
+	}
+	v := scores[s.metric]
+	if v.Undefined != "" {
+		return 0, fmt.Errorf("a resample has no %s: %s", s.metric, v.Undefined)
+	}
+	return v.X, nil
+}
+
+// pooled scores mixtures of runs: item run·n + i is that of a run; it is stats.Pool.
+type pooled struct {
+	sampled
+	size int // rows of the test split
+}
+
+// Score implements stats.Pool.
+func (p *pooled) Score(items []int) (float64, error) {
+	n := len(p.rows)
+	rows := make([]int, len(items))
+	for i, item := range items {
+		rows[i] = item/n*p.size + p.rows[item%n]
+	}
+	all := sampled{ctx: p.ctx, metric: p.metric, rows: rows, samplers: p.samplers}
+	return all.Score(0, nil)
+}
+
+func (a *app) compareText(nameA, nameB, protocol string, r *compare.Report) {
+	fmt.Fprintf(a.stdout, "A %s\nB %s\nprotocol %s\n\n", plain(nameA), plain(nameB), protocol)
+	var rows [][]string
+	for _, d := range r.Results {
+		rows = append(rows, compareRow(d))
+	}
+	rows = append(rows, compareRow(r.Overall))
+	fmt.Fprintln(a.stdout, ui.Table([]string{"data set", ">A", ">B", ">A − B", "95 %", ">p", ">corrected", "better", "basis", "needed"}, rows))
+	name := map[string]string{"a": nameA, "b": nameB}
+	o := r.Overall
+	switch {
+	case o.Better != "":
+		fmt.Fprintf(a.stdout, "overall: %s is better (p %s)\n", plain(name[o.Better]), pText(o.P))
+	default:
+		fmt.Fprintf(a.stdout, "overall: they cannot be told apart (p %s)\n", pText(o.P))
+	}
+	fmt.Fprintf(a.stdout, "data sets: A better on %d, B on %d, not told apart on %d\n", r.Better, r.Worse, r.Open)
+	said := map[string]bool{}
+	for _, d := range r.Results {
+		if d.Why != "" && !said[d.Why] {
+			said[d.Why] = true
+			fmt.Fprintf(a.stdout, "note: %s: only the recorded scores are compared, whose spread is that of the seeds; %s\n", d.Dataset, d.Why)
+		}
+		if one := "one seed: how much another one would change is not known"; d.Basis == "predictions" && min(d.SeedsA, d.SeedsB) == 1 && !said[one] {
+			said[one] = true
+			fmt.Fprintf(a.stdout, "note: %s\n", one)
+		}
+	}
+}
+
+func compareRow(d compare.Result) []string {
+	interval, needed := "", ""
+	if d.Known {
+		interval = fmt.Sprintf("%+.2f … %+.2f", d.Lo, d.Hi)
+	}
+	if d.Better == "" {
+		var parts []string
+		if d.Needed.Seeds > 0 {
+			parts = append(parts, plural(d.Needed.Seeds, "seed"))
+		}
+		if d.Needed.Items > 0 {
+			parts = append(parts, plural(d.Needed.Items, "item"))
+		}
+		needed = strings.Join(parts, " or ")
+	}
+	basis := d.Basis
+	switch d.Basis {
+	case "predictions":
+		basis = fmt.Sprintf("%d items, %d/%d seeds", d.Items, d.SeedsA, d.SeedsB)
+	case "scores":
+		basis = fmt.Sprintf("%d/%d seeds", d.SeedsA, d.SeedsB)
+	}
+	return []string{
+		d.Dataset, fmt.Sprintf("%.2f", d.A), fmt.Sprintf("%.2f", d.B), fmt.Sprintf("%+.2f", d.Difference), interval,
+		pText(d.P), pText(d.Holm), strings.ToUpper(d.Better), basis, needed,
+	}
+}
+
+func pText(p float64) string {
+	if p < .0001 {
+		return "<0.0001"
+	}
+	return fmt.Sprintf("%.4f", p)
+}
