@@ -42,6 +42,7 @@ func TestOpen(t *testing.T) {
 		"plain":         {[]byte("content"), "content", "f"},
 		"zip":           {zipped(t, "a/", "a/x.xml", "LICENSE", "__MACOSX/x.xml", "a/.x.xml"), "content of a/x.xml", "f!a/x.xml"},
 		"gzip":          {gz.Bytes(), strings.Repeat("content", 1000), "f"},
+		"bzip2":         {[]byte("\x42\x5a\x68\x39\x31\x41\x59\x26\x53\x59\x23\x0d\xca\xfd\x00\x00\x00\x01\x80\x0a\x01\x84\x00\x20\x00\x21\x83\x41\x9a\x01\x53\x0b\x8b\xb9\x22\x9c\x28\x48\x11\x86\xe5\x7e\x80"), "content", "f"}, // by Python's bz2.compress(b"content")
 		"half a gzip":   {gz.Bytes()[:gz.Len()-9], "!f: the packed file is truncated", "f"},
 		"no bzip2":      {[]byte("BZh9 not that"), "!f: the packed file is damaged", "f"},
 		"half a zip":    {zipped(t, "x.xml")[:40], "!f: no zip archive", ""},

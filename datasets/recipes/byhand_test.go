@@ -60,7 +60,7 @@ func byHand(t *testing.T, name string) (file string, content []byte) {
 	})
 }
 
-func zipOf(t *testing.T, files map[string]string) []byte {
+func zipOf(t testing.TB, files map[string]string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
@@ -261,12 +261,12 @@ func TestUNER(t *testing.T) {
 		{"uner-nb", nil, 0}, {"uner-nn", nil, 0}, {"uner-sv", map[string]int{"PER": 296, "LOC": 641, "ORG": 249}, 0},
 	} {
 		in := input(t, recipe(t, test.data))
-		got, seen, mended := map[string]int{}, ids{}, 0
+		got, mended := map[string]int{}, 0
 		for i := range in.Files {
 			if !in.Have(i) {
 				continue
 			}
-			rows, k, err := in.unerRows(i, map[string]string{"PER": "PER", "LOC": "LOC", "ORG": "ORG"}, seen)
+			rows, k, err := in.unerRows(i, map[string]string{"PER": "PER", "LOC": "LOC", "ORG": "ORG"})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,6 +1,7 @@
 package recipes
 
 import (
+	"fmt"
 	"strings"
 
 	"bench/datasets"
@@ -38,12 +39,12 @@ func norec() Recipe {
 			size := in.Recipe.Sizes
 			drawn, err := split.Sample(len(parts[0]), size.Train, in.Recipe.Seed)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("train drawn from the %d rows of %s: %w", len(parts[0]), in.Name(0), err)
 			}
 			train := pick(parts[0], drawn)
 			test, rest := reviews(parts[1], size.Test-len(parts[2]), in.Recipe.Seed)
 			if drawn, err = split.Sample(len(rest), size.Val, in.Recipe.Seed); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("val drawn from the %d rows of %s that are not in test: %w", len(rest), in.Name(1), err)
 			}
 			return &Output{
 				Rows: map[datasets.Split][]datasets.Row{

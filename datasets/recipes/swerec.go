@@ -37,15 +37,15 @@ func swerec() Recipe {
 			size, seed := in.Recipe.Sizes, in.Recipe.Seed
 			rest, held, err := stratified(rows, len(rows)-size.Val-size.Test, size.Val+size.Test, seed)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("train, val and test drawn from the %d rows of %s: %w", len(rows), in.Name(0), err)
 			}
 			val, test, err := stratified(held, size.Val, size.Test, seed)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("train, val and test drawn from the %d rows of %s: %w", len(rows), in.Name(0), err)
 			}
 			_, train, err := stratified(rest, len(rest)-size.Train, size.Train, seed)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("train, val and test drawn from the %d rows of %s: %w", len(rows), in.Name(0), err)
 			}
 			return &Output{
 				Rows: map[datasets.Split][]datasets.Row{datasets.Train: train, datasets.Val: val, datasets.Test: test},

@@ -35,12 +35,11 @@ func makeUNER(in *Input) (*Output, error) {
 	types := map[string]string{"PER": "PER", "LOC": "LOC", "ORG": "ORG"}
 	var rows []datasets.Row
 	mended := 0
-	seen := ids{}
 	for i := range in.Files {
 		if !in.Have(i) {
 			continue
 		}
-		more, k, err := in.unerRows(i, types, seen)
+		more, k, err := in.unerRows(i, types)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +49,7 @@ func makeUNER(in *Input) (*Output, error) {
 	return noteMended(out, mended), err
 }
 
-func (in *Input) unerRows(i int, types map[string]string, seen ids) (rows []datasets.Row, mended int, err error) {
+func (in *Input) unerRows(i int, types map[string]string) (rows []datasets.Row, mended int, err error) {
 	b, err := in.Read(i)
 	if err != nil {
 		return nil, 0, err
@@ -60,6 +59,7 @@ func (in *Input) unerRows(i int, types map[string]string, seen ids) (rows []data
 	if err != nil {
 		return nil, 0, err
 	}
+	seen := ids{}
 	for _, block := range blocks {
 		if n := len(block.Rows[0].Fields); n != 5 {
 			return nil, 0, raw.Errorf(file, block.Rows[0].Line, "%d columns instead of 5", n)
