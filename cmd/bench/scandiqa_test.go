@@ -140,6 +140,10 @@ func TestScandiQA(t *testing.T) {
 	if again.stdout != r.stdout || answered.Load() != before {
 		t.Errorf("%d more requests: %s%s", answered.Load()-before, again.stdout, again.stderr)
 	}
+	p.run(exitOK, "data", "split", "scandiqa-da")
+	if answered.Load() != before {
+		t.Errorf("%d requests for dividing what is built", answered.Load()-before)
+	}
 	other := newCLI(t)
 	other.env = p.env
 	whole := other.run(exitOK, build...)
