@@ -1,19 +1,24 @@
 package main
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"bench/internal/ui"
+	"bench/runner/job"
 	"bench/scoring"
 	"bench/scoring/leaderboard"
+	"bench/scoring/leaderboard/web"
 	"bench/tasks/all"
 
 	"github.com/spf13/cobra"
@@ -49,8 +54,8 @@ that lack a data set follow apart, with what is missing.`,
 		RunE: func(*cobra.Command, []string) error { return a.leaderboard(b) },
 	}
 	f := c.Flags()
-	f.StringVar(&b.format, "format", "text", "text, json or csv")
-	f.StringVarP(&b.out, "output", "o", "", "file to write (default: the standard output)")
+	f.StringVar(&b.format, "format", "text", "text, json, csv, or html: a page, in the folder that -o names")
+	f.StringVarP(&b.out, "output", "o", "", "file, or folder of the page, to write (default: the standard output; leaderboard for the page)")
 	f.StringVar(&b.suite, "suite", "", "data sets to rank by: mainland, insular, paper (both) or all; default mainland, or all if nothing of it is recorded")
 	f.StringSliceVar(&b.languages, "language", nil, "only these languages; no, nb and nn are one")
 	f.StringSliceVar(&b.tasks, "task", nil, "only these tasks")
@@ -70,8 +75,8 @@ that lack a data set follow apart, with what is missing.`,
 }
 
 func (a *app) leaderboard(f boardFlags) error {
-	if !slices.Contains([]string{"text", "json", "csv"}, f.format) {
-		return usage("bench leaderboard --help", "there is no format %q; there are text, json, csv", f.format)
+	if !slices.Contains([]string{"text", "json", "csv", "html"}, f.format) {
+		return usage("bench leaderboard --help", "there is no format %q; there are text, json, csv, html", f.format)
 	}
 	board, err := a.board(f)
 	if err != nil {
@@ -79,6 +84,9 @@ func (a *app) leaderboard(f boardFlags) error {
 	}
 	if len(board.Models)+len(board.Unranked) == 0 {
 		return usage("bench run, bench import FILE, or other filters; bench leaderboard --suite all ranks by whatever is recorded", "no model has a score on the data sets that were asked for")
+	}
+	if f.format == "html" {
+		return a.page(cmp.Or(f.out, "leaderboard"), board)
 	}
 	return a.output(f.out, func(w io.Writer) error {
 		switch {
@@ -93,6 +101,30 @@ func (a *app) leaderboard(f boardFlags) error {
 	})
 }
 
+// page writes the board as a page.
+func (a *app) page(dir string, board *leaderboard.Board) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return usage("name a folder with -o", "%s is a file", dir)
+	}
+	if err := web.Write(dir, board, web.Options{Title: "ScandEval with bench"}); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "bench: the page is %s; it works from there and from any web server\n", filepath.Join(dir, "index.html"))
+	return nil
+}
+
+// losses looks validation losses up among the jobs of a home.
+func losses(home string) func(string) [][2]float64 {
+	store := job.Store{Home: home}
+	return func(id string) [][2]float64 {
+		o, ended, err := store.Outcome(job.ID(id))
+		if err != nil || !ended {
+			return nil // of another machine, or gone: the scores are what counts
+		}
+		return o.ValidationLosses
+	}
+}
+
 // board makes the ranking that flags ask for.
 func (a *app) board(f boardFlags) (*leaderboard.Board, error) {
 	recs, err := a.records()
@@ -100,6 +132,9 @@ func (a *app) board(f boardFlags) (*leaderboard.Board, error) {
 		return nil, err
 	}
 	o := leaderboard.Options{Bench: version(), Protocols: f.protocols, Partial: f.partial, Score: f.score, Errors: f.errors, Filters: f.Filters}
+	if home, err := a.homeDir(); err == nil {
+		o.Losses = losses(home)
+	}
 	o.Filters.Languages, o.Filters.Tasks, o.Filters.Datasets = f.languages, f.tasks, f.sets
 	for _, t := range all.All() {
 		o.Tasks = append(o.Tasks, leaderboard.Task{Name: t.Info().Name, Metrics: t.Info().Metrics})

@@ -176,6 +176,8 @@ type Run struct {
 	TrainSecs  float64 `json:"train_seconds"`
 	HostMB     float64 `json:"peak_host_mb"`
 	DeviceMB   float64 `json:"peak_device_mb"`
+
+	ValidationLosses [][2]float64 `json:"validation_losses,omitempty"` // [step, loss], where known
 }
 
 // Failure is a seed without a score.

@@ -300,7 +300,7 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 		row.Datasets = map[string]Cell{}
 		for _, name := range slices.Sorted(maps.Keys(newest[k])) {
 			r := newest[k][name]
-			c := cell(r, b.tasks[r.Dataset.Task], o.Losses)
+			c := cell(r, b.tasks[r.Dataset.Task], b.o.Losses)
 			row.Datasets[name] = c
 			row.Parameters = max(row.Parameters, r.Model.Parameters)
 			row.MaxLength, row.Vocabulary = max(row.MaxLength, r.Model.MaxLength), max(row.Vocabulary, r.Model.Vocabulary)
@@ -361,7 +361,7 @@ func cell(r results.Record, t Task, losses func(string) [][2]float64) Cell {
 		}
 		c.Runs = append(c.Runs, Run{
 			ValidationLosses: curve,
-			Steps: p.Steps, BestStep: p.BestStep, Device: p.Device, DeviceName: p.DeviceName, GPUs: p.GPUs, Executor: p.Executor, Host: p.Host,
+			Steps:            p.Steps, BestStep: p.BestStep, Device: p.Device, DeviceName: p.DeviceName, GPUs: p.GPUs, Executor: p.Executor, Host: p.Host,
 			Precision: p.Precision, Seconds: p.Seconds.Total(), TrainSecs: p.Seconds.Train, HostMB: p.PeakMemoryMB.Host, DeviceMB: p.PeakMemoryMB.Device,
 		})
 	}

@@ -57,7 +57,7 @@ func made(t testing.TB, n, columns int) *leaderboard.Board {
 				for k, metric := range task.Metrics {
 					scores[metric.Name] = scoring.Num(x - 0.05*float64(k))
 				}
-				rec.Replicates = append(rec.Replicates, results.Replicate{Seed: 4242 + i, Job: "j", Scores: scores, Steps: 300 + i, Device: "cuda", DeviceName: "Test GPU", GPUs: 1, Seconds: results.Seconds{Train: 60}})
+				rec.Replicates = append(rec.Replicates, results.Replicate{Seed: 4242 + i, Scores: scores, Steps: 300 + i, Job: fmt.Sprint(i), Device: "cuda", DeviceName: "Test GPU", GPUs: 1, Seconds: results.Seconds{Train: 60}})
 			}
 			if m == n-1 && d.Name == sets[0].Name {
 				continue // incomplete
@@ -66,7 +66,12 @@ func made(t testing.TB, n, columns int) *leaderboard.Board {
 			recs = append(recs, rec)
 		}
 	}
-	b, err := leaderboard.Build(recs, leaderboard.Options{Bench: "test", Tasks: tasks, Columns: sets})
+	b, err := leaderboard.Build(recs, leaderboard.Options{Bench: "test", Tasks: tasks, Columns: sets, Losses: func(job string) [][2]float64 {
+		if job != "0" {
+			return nil
+		}
+		return [][2]float64{{30, 0.9}, {60, 0.5}, {90, 0.6}}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,6 +256,9 @@ func TestPage(t *testing.T) {
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = "#model=org%2Fmodel-002"`), chromedp.WaitVisible("dl.facts"))
 	if got := look[int](t, ctx, `document.querySelectorAll("main svg circle").length`); got != 180 {
 		t.Errorf("%d dots, want 10 for each of 18 data sets", got)
+	}
+	if got := look[string](t, ctx, `document.querySelector("main path.curve").getAttribute("d")`); got != "M60.0,2.0L120.0,44.0L180.0,33.5" {
+		t.Errorf("the first loss curve is %s", got)
 	}
 	text := look[string](t, ctx, `document.querySelector("main").innerText`)
 	for _, want := range []string{"org/model-002", "Test GPU", "micro-F1 without MISC", "1 learnt nothing; median 8", "24 M", "huggingface.co/org/model-002"} {
