@@ -1,6 +1,7 @@
 package published
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,8 +36,7 @@ type column struct {
 
 // table is what a Parquet file holds.
 type table struct {
-	file    string // for errors
-	n       int    // rows
+	n       int // rows
 	columns []column
 	classes map[string][]string // names of the classes of columns that number them
 }
@@ -60,13 +60,13 @@ func (t *table) names() []string {
 }
 
 // readParquet reads the columns of a file that want names; others are skipped,
-// whatever is in them, but listed without rows. Errors name the file as name.
-func readParquet(path, name string, want func(column string) bool) (t *table, err error) {
+// whatever is in them, but listed without rows.
+func readParquet(path string, want func(column string) bool) (t *table, err error) {
 	// The reader is made for files of one's own; what the Hub serves may be
 	// anything.
 	defer func() {
 		if r := recover(); r != nil {
-			t, err = nil, fmt.Errorf("%s: no readable Parquet: %v", name, r)
+			t, err = nil, fmt.Errorf("no readable Parquet: %v", r)
 		}
 	}()
 	f, err := os.Open(path)
@@ -78,14 +78,17 @@ func readParquet(path, name string, want func(column string) bool) (t *table, er
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFooter(f, st.Size()); err != nil {
+		return nil, fmt.Errorf("no readable Parquet: %w", err)
+	}
 	p, err := parquet.OpenFile(f, st.Size(), parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
-		return nil, fmt.Errorf("%s: no readable Parquet: %w", name, err)
+		return nil, fmt.Errorf("no readable Parquet: %w", err)
 	}
 	if p.NumRows() > maxRows {
-		return nil, fmt.Errorf("%s: %d rows; this bench reads at most %d", name, p.NumRows(), maxRows)
+		return nil, fmt.Errorf("%d rows; this bench reads at most %d", p.NumRows(), maxRows)
 	}
-	t = &table{file: name, n: int(p.NumRows()), classes: classNames(p)}
+	t = &table{n: int(p.NumRows()), classes: classNames(p)}
 	for _, leaf := range p.Schema().Columns() {
 		l, ok := p.Schema().Lookup(leaf...)
 		if !ok {
@@ -94,15 +97,32 @@ func readParquet(path, name string, want func(column string) bool) (t *table, er
 		c := column{name: columnName(leaf), list: l.MaxRepetitionLevel > 0}
 		if want(c.name) {
 			if l.MaxRepetitionLevel > 1 {
-				return nil, fmt.Errorf("%s: column %s: lists of lists cannot be read", name, c.name)
+				return nil, fmt.Errorf("column %s: lists of lists cannot be read", c.name)
 			}
 			if err := readColumn(p, l, &c); err != nil {
-				return nil, fmt.Errorf("%s: column %s: %w", name, c.name, err)
+				return nil, fmt.Errorf("column %s: %w", c.name, err)
 			}
 		}
 		t.columns = append(t.columns, c)
 	}
 	return t, nil
+}
+
+// checkFooter looks whether the last bytes of a file are the length of a footer
+// that fits into it, and PAR1: the reader would make room for any length.
+func checkFooter(f io.ReaderAt, size int64) error {
+	var end [8]byte
+	if size < 12 {
+		return fmt.Errorf("the file has %d bytes", size)
+	}
+	if _, err := f.ReadAt(end[:], size-8); err != nil {
+		return err
+	}
+	n := int64(binary.LittleEndian.Uint32(end[:4]))
+	if string(end[4:]) != "PAR1" || n > size-12 {
+		return errors.New("the end of the file is not that of a Parquet file: it is truncated or something else")
+	}
+	return nil
 }
 
 // columnName joins a path without the levels that Parquet puts into lists.

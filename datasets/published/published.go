@@ -180,9 +180,9 @@ func Get(ctx context.Context, h Hub, s Spec) (Found, error) {
 		source(card) // tells the language and the licence, so it is a source, too
 	}
 	first := file(parts[datasets.Train][0])
-	t, err := readParquet(first.Path, s.ID+": "+first.Name, isUniform)
+	t, err := readParquet(first.Path, isUniform)
 	if err != nil {
-		return Found{}, err
+		return Found{}, &ColumnsError{ID: s.ID, File: first.Name, Detail: err.Error()}
 	}
 	if r.Kind, err = infer(t, s); err != nil {
 		return Found{}, err

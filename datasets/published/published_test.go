@@ -316,7 +316,7 @@ func TestColumns(t *testing.T) {
 		{"hub:org/topics", "politik, sport", "catalog"},
 		{"hub:org/topics?task=ner", "not those of ner", ""},
 		{"hub:org/topics?task=sentiment", `row 1: label "sport"`, ""},
-		{"hub:org/broken", "no readable Parquet", ""},
+		{"hub:org/broken", "train.parquet: no readable Parquet", "catalog"},
 		{"hub:org/quiet", "which language", "?language=da"},
 		{"hub:org/csv", ".csv", ""},
 		{"hub:org/short", "no split val", ""},
@@ -376,7 +376,7 @@ func TestLayouts(t *testing.T) {
 	} {
 		t.Run(file, func(t *testing.T) {
 			path := filepath.Join("testdata", file+".parquet")
-			table, err := readParquet(path, file, isUniform)
+			table, err := readParquet(path, isUniform)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) {
 					t.Errorf("error %v", err)
@@ -424,7 +424,7 @@ func FuzzParquet(f *testing.F) {
 		if err := os.WriteFile(path, b, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		table, err := readParquet(path, "x", isUniform)
+		table, err := readParquet(path, isUniform)
 		if err != nil {
 			return
 		}

@@ -126,9 +126,9 @@ func read(in *recipes.Input, s Spec, splits []datasets.Split) (*recipes.Output, 
 	seen := map[string]bool{}
 	for i, split := range splits {
 		file := path.Base(in.Recipe.Sources[i].URL)
-		t, err := readParquet(in.Files[i].Path, "data set "+Prefix+s.ID+": "+file, isUniform)
+		t, err := readParquet(in.Files[i].Path, isUniform)
 		if err != nil {
-			return nil, err
+			return nil, &ColumnsError{ID: s.ID, File: file, Detail: err.Error()}
 		}
 		asked := s
 		asked.Task = in.Recipe.Kind
