@@ -22,7 +22,7 @@ type event struct {
 func main() {
 	output := map[string]*strings.Builder{}
 	var passed, failed, skipped int
-	var skips, slow []string
+	var skips, slow, slowTests []string
 	bad := false
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 64<<20)
@@ -53,6 +53,9 @@ func main() {
 		case "pass":
 			if e.Test != "" {
 				passed++
+				if e.Elapsed >= 30 {
+					slowTests = append(slowTests, fmt.Sprintf("%7.1f s  %s", e.Elapsed, key))
+				}
 			} else if e.Elapsed >= 5 {
 				slow = append(slow, fmt.Sprintf("%7.1f s  %s", e.Elapsed, e.Package))
 			}
@@ -61,10 +64,12 @@ func main() {
 			delete(output, key)
 		}
 	}
-	sort.Sort(sort.Reverse(sort.StringSlice(slow)))
-	fmt.Println("packages of 5 s and more:")
-	for _, s := range slow {
-		fmt.Println(s)
+	for what, lines := range map[string][]string{"packages of 5 s and more": slow, "tests of 30 s and more": slowTests} {
+		sort.Sort(sort.Reverse(sort.StringSlice(lines)))
+		fmt.Println(what + ":")
+		for _, s := range lines {
+			fmt.Println(s)
+		}
 	}
 	sort.Strings(skips)
 	fmt.Printf("skipped: %d\n", len(skips))
