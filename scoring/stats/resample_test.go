@@ -280,16 +280,18 @@ func TestCoverage(t *testing.T) {
 
 	// Runs × items with a shared test split.
 	o := stats.Resampling{Resamples: 200, Seed: 5}
-	hier, seeds, paired, pairedBoot, unpaired := 0, 0, 0, 0, 0
-	truthA, truthB := expected(.6, math.Hypot(1.5, .3)), expected(.3, math.Hypot(1.5, .4))
+	hier, seeds, paired, pairedBoot, unpaired, welch := 0, 0, 0, 0, 0, 0
+	// An item is as hard for both models, 1.2, and harder for one of them, 0.9.
+	truthA, truthB := expected(.6, math.Sqrt(1.2*1.2+.9*.9+.3*.3)), expected(.3, math.Sqrt(1.2*1.2+.9*.9+.4*.4))
 	const few = experiments / 2 // of these, each with two models
 	for e := range few {
-		items := make([]float64, n)
-		for i := range items {
-			items[i] = g.NormFloat64()
+		itemsA, itemsB := make([]float64, n), make([]float64, n)
+		for i := range itemsA {
+			both := 1.2 * g.NormFloat64()
+			itemsA[i], itemsB[i] = both+.9*g.NormFloat64(), both+.9*g.NormFloat64()
 		}
 		var runs stats.ItemRuns
-		for _, right := range append(crossed(g, .6, 1.5, .3, k, items), crossed(g, .3, 1.5, .4, k, items)...) {
+		for _, right := range append(crossed(g, .6, 1, .3, k, itemsA), crossed(g, .3, 1, .4, k, itemsB)...) {
 			runs = append(runs, answers(t, right))
 		}
 		o.Seed = uint64(e)
@@ -306,13 +308,15 @@ func TestCoverage(t *testing.T) {
 		count(&seeds, within(stats.Of(c.A.Scores), truthA))
 		count(&paired, within(c.Estimate, truthA-truthB))
 		count(&pairedBoot, c.Lo <= truthA-truthB && truthA-truthB <= c.Hi)
+		count(&welch, within(stats.Difference(stats.Of(c.A.Scores), stats.Of(c.B.Scores)), truthA-truthB))
 		count(&unpaired, within(stats.Difference(c.A.Estimate, c.B.Estimate), truthA-truthB))
 	}
 	check("runs × items, hierarchical", hier, true)
 	check("runs × items, t over seeds alone", seeds, false)
 	check("difference, hierarchical and paired", paired, true)
 	check("difference, paired bootstrap", pairedBoot, false)
-	check("difference, not paired", unpaired, false)
+	check("difference, Welch's t of seeds", welch, false)
+	check("difference, hierarchical, not paired", unpaired, false)
 }
 
 type broken struct{}
