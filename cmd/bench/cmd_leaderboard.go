@@ -18,6 +18,7 @@ import (
 	"bench/runner/job"
 	"bench/scoring"
 	"bench/scoring/leaderboard"
+	"bench/scoring/leaderboard/figure"
 	"bench/scoring/leaderboard/web"
 	"bench/tasks/all"
 
@@ -28,6 +29,8 @@ import (
 type boardFlags struct {
 	leaderboard.Filters
 	suite, format, out     string
+	plot                   string
+	top                    int
 	minSize, maxSize       string
 	since, until           string
 	protocols              []string
@@ -70,6 +73,8 @@ that lack a data set follow apart, with what is missing.`,
 	f.BoolVar(&b.partial, "partial", false, "rank scores on partial data sets too")
 	f.StringVar(&b.score, "score", "mean", "mean of scores, or rank: EuroEval's rank score, the lower the better")
 	f.StringVar(&b.errors, "errors", "propagated", "propagated from the raw scores, or mean: ScandEval's plain mean of half-widths")
+	f.StringVar(&b.plot, "plot", "", "draw the scores and their intervals into this file instead (.svg, .pdf, .png, .eps); of one --dataset the seeds too")
+	f.IntVar(&b.top, "top", 30, "models in the plot")
 	f.BoolVar(&b.everyone, "incomplete", false, "text: list all incomplete models")
 	return c
 }
@@ -84,6 +89,13 @@ func (a *app) leaderboard(f boardFlags) error {
 	}
 	if len(board.Models)+len(board.Unranked) == 0 {
 		return usage("bench run, bench import FILE, or other filters; bench leaderboard --suite all ranks by whatever is recorded", "no model has a score on the data sets that were asked for")
+	}
+	if f.plot != "" {
+		format, err := figure.Format(f.plot)
+		if err != nil {
+			return usage("bench leaderboard --plot scores.svg", "--plot %w", err)
+		}
+		return a.output(f.plot, func(w io.Writer) error { return figure.Write(w, format, board, max(1, f.top)) })
 	}
 	if f.format == "html" {
 		return a.page(cmp.Or(f.out, "leaderboard"), board)
