@@ -90,6 +90,7 @@ func Write(w io.Writer, format string, b *leaderboard.Board, top int) error {
 		intervals = append(intervals, struct{ Low, High float64 }{h, h})
 	}
 	p.NominalY(names...)
+	p.Y.Min, p.Y.Max = -0.6, float64(len(names))-0.4
 	p.Y.Tick.Label.XAlign = draw.XRight
 	grid := plotter.NewGrid()
 	grid.Horizontal.Width = 0
