@@ -256,8 +256,11 @@ func aggText(g leaderboard.Agg) string {
 }
 
 func size(n int64) string {
-	if n == 0 {
+	switch {
+	case n == 0:
 		return ""
+	case n < 1e6:
+		return fmt.Sprintf("%.0fk", float64(n)/1e3)
 	}
 	return fmt.Sprintf("%.0fM", float64(n)/1e6)
 }

@@ -188,9 +188,19 @@ func TestGolden(t *testing.T) {
 	if r.Records != 1912 || r.New != 1912 || len(r.Repeats) != 1 || len(r.Torn)+len(r.Unreadable)+len(r.Odd)+r.NaN+len(r.Tasks) != 0 {
 		t.Errorf("records %d, new %d, repeats %v, torn %v, unreadable %v, odd %d %v", r.Records, r.New, r.Repeats, r.Torn, r.Unreadable, len(r.Odd), r.Odd[:min(3, len(r.Odd))])
 	}
+	// facts §0.1: every exact match of ScandiQA is k/N, with N the number of
+	// distinct rows of the seed's bootstrap sample.
+	distinct := []float64{1291, 1290, 1294, 1284, 1295, 1297, 1317, 1289, 1275, 1288}
 	models := map[string]bool{}
 	for i, rec := range im.Records() {
 		models[rec.Model.ID] = true
+		for j, p := range rec.Replicates {
+			if em, ok := p.Scores["em"]; ok {
+				if k := em.X * distinct[j]; math.Abs(k-math.Round(k)) > 1e-6 {
+					t.Fatalf("%s on %s, seed %d: %v is no share of %v questions", rec.Model.ID, rec.Dataset.Name, p.Seed, em, distinct[j])
+				}
+			}
+		}
 		if i%97 == 0 {
 			same(t, rec, back(t, rec, scandeval.Nested))
 			same(t, rec, back(t, rec, scandeval.EEE))
