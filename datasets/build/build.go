@@ -164,6 +164,9 @@ func (b *Builder) locked(ctx context.Context, name string, f func() (*datasets.D
 }
 
 func (b *Builder) build(ctx context.Context, r recipes.Recipe, o Options) (*datasets.Dataset, error) {
+	if r.Origin == Divided {
+		return b.divide(ctx, r, o)
+	}
 	if d, err := b.kept(r); d != nil || err != nil {
 		return d, err
 	}
@@ -205,13 +208,8 @@ func (b *Builder) build(ctx context.Context, r recipes.Recipe, o Options) (*data
 			m.Notes = append(m.Notes, fmt.Sprintf("built from %d of the corpus' %d sentences", out.Base, r.Base))
 		}
 	}
-	rows, division, err := divide(r, out.Rows, m.Partial != nil)
-	if err != nil {
-		return nil, fmt.Errorf("data set %s: %w", r.Name, err)
-	}
-	m.Division, m.Sources = division, append(m.Sources, b.inherited(r)...)
-	m.Notes = append(m.Notes, overlaps(r.Kind, rows)...)
-	return b.store(m, rows)
+	m.Notes = append(m.Notes, overlaps(r.Kind, out.Rows)...)
+	return b.store(m, out.Rows)
 }
 
 // fetch gets the sources of r. missing are those that cannot be had, if that is

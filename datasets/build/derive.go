@@ -64,40 +64,53 @@ func (b *Builder) further(name string) (recipes.Recipe, bool, error) {
 	return recipes.Recipe{}, false, nil
 }
 
-// divided is the recipe of a division. It makes the rows of the parent; divide
-// follows.
+// divided is the recipe of a division. Its sources are those of the parent, to be
+// shown; its rows are made by divide.
 func divided(parent recipes.Recipe, spec resplit.Spec) recipes.Recipe {
 	r := parent
-	r.Name, r.Origin = parent.Name+"+"+spec.String(), Divided
+	r.Name, r.Origin, r.Make = parent.Name+"+"+spec.String(), Divided, nil
 	text, err := json.Marshal([]any{parent.Definition, parent.Version, spec, resplit.Version})
 	if err != nil {
 		panic(err) // strings and numbers
 	}
 	sum := sha256.Sum256(text)
 	r.Definition = hex.EncodeToString(sum[:])
-	r.Notes = append(slices.Clone(parent.Notes), "the rows are those of "+parent.Name+", divided anew: scores are not comparable with those on its own splits")
 	return r
 }
 
-// divide divides the rows of a recipe that divided made; those of others stay.
-func divide(r recipes.Recipe, rows map[datasets.Split][]datasets.Row, partial bool) (map[datasets.Split][]datasets.Row, *datasets.Division, error) {
-	if r.Origin != Divided {
-		return rows, nil, nil
-	}
+// divide builds a division from the parent, which is built if it is not there:
+// so what took a person, a service or hours is not needed again, and the
+// division has the very rows that the parent has.
+func (b *Builder) divide(ctx context.Context, r recipes.Recipe, o Options) (*datasets.Dataset, error) {
 	base, division, _ := strings.Cut(r.Name, "+")
 	spec, err := resplit.Parse(division)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	out, d, err := spec.Divide(r.Kind, rows)
+	parent, err := b.Open(ctx, base, o)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	d.Of = base
-	if d.OfDigest, err = datasets.Digest(r.Kind, rows, partial); err != nil {
-		return nil, nil, err
+	if err := parent.Verify(); err != nil {
+		return nil, err
 	}
-	return out, d, nil
+	rows := map[datasets.Split][]datasets.Row{}
+	for _, s := range datasets.Splits {
+		if rows[s], err = parent.Rows(s); err != nil {
+			return nil, err
+		}
+	}
+	m := parent.Meta
+	m.Name, m.Recipe = r.Name, version(r)
+	old := overlaps(r.Kind, rows)
+	m.Notes = slices.DeleteFunc(slices.Clone(m.Notes), func(n string) bool { return slices.Contains(old, n) })
+	m.Notes = append(m.Notes, "the rows are those of "+base+", divided anew: scores are not comparable with those on its own splits")
+	if rows, m.Division, err = spec.Divide(r.Kind, rows); err != nil {
+		return nil, fmt.Errorf("data set %s: %w", r.Name, err)
+	}
+	m.Division.Of, m.Division.OfDigest = base, parent.Digest
+	m.Notes = append(m.Notes, overlaps(r.Kind, rows)...)
+	return b.store(m, rows)
 }
 
 // stored is the recipe of a data set of the Hub that was built before: it can be
@@ -136,20 +149,6 @@ func (b *Builder) kept(r recipes.Recipe) (*datasets.Dataset, error) {
 		return nil, err
 	}
 	return d, d.Verify()
-}
-
-// inherited returns the sources of a stored data set that r is a division of:
-// they are not at hand, but the rows are made of them.
-func (b *Builder) inherited(r recipes.Recipe) []datasets.SourceRecord {
-	base, _, ok := strings.Cut(r.Name, "+")
-	if !ok || len(r.Sources) > 0 {
-		return nil
-	}
-	d, err := datasets.Open(b.Dir(base))
-	if err != nil {
-		return nil
-	}
-	return d.Sources
 }
 
 // found describes the data sets that are stored here and in no list of recipes:

@@ -17,8 +17,8 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A division is built from the parent's sources, needs nothing of the parent's
-// folder, and says what it is; twice gives equal bytes.
+// A division is built from the parent, which is built if it is not there, and
+// says what it is; twice gives equal bytes.
 func TestDivide(t *testing.T) {
 	b := without(t)
 	parent, err := b.Open(t.Context(), "sample-acceptability", Options{})
@@ -53,6 +53,16 @@ func TestDivide(t *testing.T) {
 				t.Errorf("%s: %s differs", d.Name, file)
 			}
 		}
+	}
+	if err := os.WriteFile(parent.Path(datasets.Val), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var changed *datasets.DigestError
+	if _, err := b.Build(t.Context(), parent.Name+"+tune-dev", Options{}); !errors.As(err, &changed) {
+		t.Errorf("a damaged parent: %v", err)
+	}
+	if _, err := b.Build(t.Context(), parent.Name, Options{}); err != nil {
+		t.Fatal(err)
 	}
 	same, err := b.Open(t.Context(), parent.Name+"+standard", Options{})
 	if err != nil || same.Digest != parent.Digest {
