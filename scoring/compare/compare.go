@@ -50,23 +50,27 @@ type Result struct {
 	// Basis is "predictions" (items and seeds are sources of error, models are
 	// compared item by item) or "scores" (Welch's t of the recorded scores: the
 	// seeds alone).
-	Basis      string  `json:"basis"`
-	Why        string  `json:"why,omitempty"` // there are no predictions
-	Method     string  `json:"method"`
-	SeedsA     int     `json:"seeds_a"`
-	SeedsB     int     `json:"seeds_b"`
-	Items      int     `json:"items,omitempty"`
-	A          float64 `json:"a"`
-	B          float64 `json:"b"`
-	Difference float64 `json:"difference"` // A − B
-	SE         float64 `json:"se"`
-	Known      bool    `json:"interval"` // lo and hi are an interval: the error is known
-	Lo         float64 `json:"lo"`
-	Hi         float64 `json:"hi"`
-	P          float64 `json:"p"`
-	Holm       float64 `json:"p_holm"`
-	Bonferroni float64 `json:"p_bonferroni"`
-	Better     string  `json:"better"` // "a", "b", or "" if they cannot be told apart
+	Basis  string  `json:"basis"`
+	Why    string  `json:"why,omitempty"` // there are no predictions
+	Method string  `json:"method"`
+	SeedsA int     `json:"seeds_a"`
+	SeedsB int     `json:"seeds_b"`
+	Items  int     `json:"items,omitempty"`
+	A      float64 `json:"a"`
+	B      float64 `json:"b"`
+	// HalfA and HalfB are those of the models' own hierarchical 95 % intervals,
+	// over seeds and items; of recorded scores, over seeds.
+	HalfA      *float64 `json:"half_width_a,omitempty"`
+	HalfB      *float64 `json:"half_width_b,omitempty"`
+	Difference float64  `json:"difference"` // A − B
+	SE         float64  `json:"se"`
+	Known      bool     `json:"interval"` // lo and hi are an interval: the error is known
+	Lo         float64  `json:"lo"`
+	Hi         float64  `json:"hi"`
+	P          float64  `json:"p"`
+	Holm       float64  `json:"p_holm"`
+	Bonferroni float64  `json:"p_bonferroni"`
+	Better     string   `json:"better"` // "a", "b", or "" if they cannot be told apart
 	// Needed is what a true difference of this size would take to be found in
 	// four cases of five.
 	Needed stats.Plan `json:"needed"`
@@ -166,6 +170,7 @@ func byPredictions(i Input, method string, o stats.Resampling) (Result, error) {
 	}
 	out.set(scaled(c.Estimate, i.Scale))
 	out.A, out.B = c.A.Mean*i.Scale, c.B.Mean*i.Scale
+	out.HalfA, out.HalfB = half(c.A.Estimate, i.Scale), half(c.B.Estimate, i.Scale)
 	out.Needed = c.PlanFor()
 	switch method {
 	case Bootstrap:
@@ -194,6 +199,7 @@ func byScores(i Input) (Result, error) {
 	d := stats.Difference(a, b)
 	out.set(scaled(d, i.Scale))
 	out.A, out.B = a.Mean*i.Scale, b.Mean*i.Scale
+	out.HalfA, out.HalfB = half(a, i.Scale), half(b, i.Scale)
 	seeds := stats.Comparison{
 		Estimate: d,
 		A:        &stats.Hierarchy{Runs: len(i.A), SeedVar: a.SE * a.SE * float64(len(i.A))},
@@ -209,4 +215,13 @@ func scaled(e stats.Estimate, by float64) stats.Estimate {
 	e.Mean *= by
 	e.SE *= math.Abs(by)
 	return e
+}
+
+func half(e stats.Estimate, scale float64) *float64 {
+	h, ok := e.HalfWidth()
+	if !ok {
+		return nil
+	}
+	h *= scale
+	return &h
 }

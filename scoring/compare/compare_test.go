@@ -56,6 +56,9 @@ func TestModels(t *testing.T) {
 	if math.Abs(c.Difference-30) > 1e-9 || c.Basis != "predictions" || c.Better != "a" || c.Lo <= 0 {
 		t.Errorf("clear: %+v", c)
 	}
+	if c.HalfA == nil || *c.HalfA <= 0 || s.HalfB == nil {
+		t.Errorf("no intervals of the models: %+v", c)
+	}
 	if n.Difference != 0 || n.P != 1 || n.Better != "" {
 		t.Errorf("near: %+v", n)
 	}

@@ -166,7 +166,7 @@ func fill(rec *results.Record, im *results.Imported, o object, iterations []obje
 	}
 	var v variant
 	json.Unmarshal(raw(o), &v) // fields of another type say nothing
-	rec.Protocol = protocol(program, im.Version, o, v, short)
+	rec.Protocol = protocol(program, im.Version, im.Model, o, v, short)
 	rec.Model.ID, rec.Model.Revision = splitModel(im.Model)
 	rec.Model.Kind = "hub"
 	if strings.HasPrefix(rec.Model.ID, "fresh-") {
@@ -181,7 +181,7 @@ func fill(rec *results.Record, im *results.Imported, o object, iterations []obje
 // protocol names the era and the variant of a score: scores of different ones
 // are not the same quantity. Records say their version since 9.2; before that,
 // the fields that they have tell the era.
-func protocol(program, version string, o object, v variant, speedShort bool) string {
+func protocol(program, version, model string, o object, v variant, speedShort bool) string {
 	major, _, _ := strings.Cut(version, ".")
 	_, shots := o["few_shot"]
 	switch {
@@ -197,10 +197,11 @@ func protocol(program, version string, o object, v variant, speedShort bool) str
 	}
 	name := program + ":v" + major
 	var set []string
-	if v.Validation != nil && *v.Validation {
+	_, remark, _ := strings.Cut(model, " (") // "org/name (zero-shot, val)", in old leaderboard files
+	if v.Validation != nil && *v.Validation || v.Validation == nil && strings.Contains(remark, "val") {
 		set = append(set, "split=val")
 	}
-	if v.Generative && v.FewShot != nil && !*v.FewShot {
+	if v.Generative && v.FewShot != nil && !*v.FewShot || v.FewShot == nil && strings.Contains(remark, "zero-shot") {
 		set = append(set, "shots=0")
 	}
 	if v.Bits != nil && *v.Bits {

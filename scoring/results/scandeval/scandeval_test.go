@@ -91,6 +91,18 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
+// Old leaderboard files say in the model's name how it was evaluated.
+func TestRemarks(t *testing.T) {
+	for name, want := range map[string]string{
+		"org/m": "scandeval:v5-v8", "org/m (val)": "scandeval:v5-v8{split=val}", "org/m (zero-shot, val)": "scandeval:v5-v8{split=val,shots=0}", "org/m (few-shot)": "scandeval:v5-v8",
+	} {
+		got := read(t, strings.Replace(v6, `"org/m"`, `"`+name+`"`, 1)).Records()[0]
+		if got.Protocol != want || got.Model.ID != "org/m" || got.Imported.Model != name {
+			t.Errorf("%s: %s of %s", name, got.Protocol, got.Model.ID)
+		}
+	}
+}
+
 // TestNothingDropped: whatever a file holds is counted under one kind.
 func TestNothingDropped(t *testing.T) {
 	other := strings.Replace(v6, `"test_mcc": 0.5,`, `"test_mcc": 0.25,`, 1)
