@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -190,5 +191,39 @@ func TestPathOf(t *testing.T) {
 		if got := pathOf(u); got != want {
 			t.Errorf("%s: %s, want %s", u, got, want)
 		}
+	}
+}
+
+// A download that was cut off goes on where it stopped when the mirror is
+// filled again.
+func TestResume(t *testing.T) {
+	content := make([]byte, 300_000)
+	for i := range content {
+		content[i] = byte(i >> 3)
+	}
+	var ranges []string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ranges = append(ranges, r.Header.Get("Range"))
+		w.Header().Set("ETag", `"1"`)
+		if len(ranges) == 1 {
+			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+			w.Write(content[:100_000])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		http.ServeContent(w, r, "a", time.Time{}, bytes.NewReader(content))
+	}))
+	defer s.Close()
+	dir := t.TempDir()
+	f := &fetch.Fetcher{Dir: t.TempDir(), Tries: 1, Pause: time.Millisecond}
+	wanted := []Wanted{{Source: fetch.Source{URL: s.URL + "/a"}}}
+	if got := fill(t, dir, f, wanted); got[s.URL+"/a"] != Missing {
+		t.Errorf("%v", got)
+	}
+	if m, err := fetch.OpenMirror(dir); err != nil || len(m.URLs()) != 0 {
+		t.Errorf("a mirror without files: %v", err)
+	}
+	if got := fill(t, dir, f, wanted); got[s.URL+"/a"] != New || !slices.Equal(ranges, []string{"", "bytes=100000-"}) {
+		t.Errorf("%v, ranges %q", got, ranges)
 	}
 }
