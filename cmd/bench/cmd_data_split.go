@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"bench/datasets"
 	"bench/datasets/build"
@@ -106,7 +108,7 @@ func (a *app) dataSplit(ctx context.Context, name, kind string, folds int, seed 
 }
 
 // picking are the flags of bench run that say which rows a model is picked and
-// scored on.
+// scored on; "" is what the flags are by default.
 type picking struct {
 	pickOn, scoreOn string
 }
@@ -118,11 +120,11 @@ func (p *picking) addFlags(f *pflag.FlagSet) {
 
 func (p picking) validate() error {
 	switch {
-	case p.pickOn != "val" && p.pickOn != "tune":
+	case !slices.Contains([]string{"", "val", "tune"}, p.pickOn):
 		return usage("bench run --help", "--pick-on %s: choose one of val, tune", p.pickOn)
-	case p.scoreOn != "test" && p.scoreOn != "dev":
+	case !slices.Contains([]string{"", "test", "dev"}, p.scoreOn):
 		return usage("bench run --help", "--score-on %s: choose one of test, dev", p.scoreOn)
-	case p.pickOn == "val" && p.scoreOn == "dev":
+	case p.pickOn != "tune" && p.scoreOn == "dev":
 		return usage("add --pick-on tune", "--score-on dev: without tune, dev is what the model is picked on")
 	}
 	return nil
@@ -144,7 +146,7 @@ func (p picking) apply(b *build.Builder, names []string) ([]string, error) {
 		case r.Origin == build.Divided:
 			return nil, usage("leave --pick-on out: a division says itself what models are picked on", "--pick-on tune: %s is a division already", name)
 		case r.Kind != datasets.Speed:
-			name += "+" + resplit.Spec{Kind: resplit.Tune, ScoreOn: p.scoreOn}.String()
+			name += "+" + resplit.Spec{Kind: resplit.Tune, ScoreOn: cmp.Or(p.scoreOn, "test")}.String()
 		}
 		out = append(out, name)
 	}
