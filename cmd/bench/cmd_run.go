@@ -124,14 +124,23 @@ func (o runOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-func (a *app) run(ctx context.Context, names []string, o runOptions) error {
+// prepared is a run that has everything but its start.
+type prepared struct {
+	*kit
+	runner  *runner.Runner
+	request runner.Request
+}
+
+// prepare makes sure of everything that a run needs before it starts: data sets
+// are built, names of models looked up, engines asked for their GPUs.
+func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *prepared, err error) {
 	protocol, err := job.NewProtocol(o.protocol, o.set)
 	if err := errors.Join(o.validate(), err); err != nil {
-		return err
+		return nil, err
 	}
 	home, err := a.homeDir()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	memory, _ := parseBytes(o.memory)
 	k := &kit{
@@ -142,21 +151,41 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 	if o.device == "cpu" {
 		k.limits.GPU = "none"
 	}
-	defer k.close()
-
+	defer func() {
+		if err != nil {
+			k.close()
+		}
+	}()
 	sets, err := k.data(ctx, o.selection, o.partial)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	models, err := k.models(ctx, names, o)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	slots, err := k.slotsFor(ctx, models, o)
 	if err != nil {
+		return nil, err
+	}
+	return &prepared{
+		kit: k,
+		runner: &runner.Runner{
+			Home: home, Version: version(), Tasks: all.Lookup, Executor: k.executor, Slots: slots, Results: results.Open(home),
+		},
+		request: runner.Request{
+			Models: models, Datasets: sets, Protocol: protocol, Seeds: o.seeds, BatchBy: o.batch, Device: o.device, Threads: o.threads, Retry: o.retry,
+		},
+	}, nil
+}
+
+func (a *app) run(ctx context.Context, names []string, o runOptions) error {
+	p, err := a.prepare(ctx, names, o)
+	if err != nil {
 		return err
 	}
-
+	defer p.close()
+	sets, r := p.request.Datasets, p.runner
 	screen := newScreen(a.stdout, a.stderr, a.json, func(dataset string) (scoring.Metric, bool) {
 		for _, d := range sets {
 			if d.Name == dataset {
@@ -167,17 +196,11 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 		}
 		return scoring.Metric{}, false
 	})
-	k.log = screen.say
-	r := &runner.Runner{
-		Home: home, Version: version(), Tasks: all.Lookup, Executor: k.executor, Slots: slots,
-		Results: results.Open(home), OnEvent: screen.event,
-	}
-	rep, err := r.Run(ctx, runner.Request{
-		Models: models, Datasets: sets, Protocol: protocol, Seeds: o.seeds, BatchBy: o.batch,
-		Device: o.device, Threads: o.threads, Retry: o.retry,
-	})
+	p.log = screen.say
+	r.OnEvent = screen.event
+	rep, err := r.Run(ctx, p.request)
 	screen.close()
-	a.conclude(rep, sets, models, protocol, r)
+	a.conclude(rep, sets, p.request.Protocol, r)
 	if err != nil {
 		return err
 	}
@@ -186,7 +209,7 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 
 // conclude prints the table of a run on stdout and what else there is to say
 // on stderr.
-func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, models []*runner.Model, p job.Protocol, r *runner.Runner) {
+func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, p job.Protocol, r *runner.Runner) {
 	if a.json {
 		json.NewEncoder(a.stdout).Encode(map[string]any{
 			"type": "summary", "time": time.Now().UTC().Truncate(time.Millisecond), "jobs": rep.Total, "ran": rep.Ran, "cached": rep.Cached, "failed": rep.Failed, "records": len(rep.Records),

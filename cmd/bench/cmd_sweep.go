@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"bench/internal/ui"
+	"bench/runner"
+	"bench/runner/job"
+
+	"github.com/spf13/cobra"
+)
+
+func newSweep(a *app) *cobra.Command {
+	var dry bool
+	c := &cobra.Command{
+		Use:   "sweep FILE.yaml",
+		Short: "Run many models on many data sets, as a file says",
+		Long: `Run many models on many data sets, as a file says.
+
+It is what bench run does, with the models, the data sets and the hosts in a
+file. It may be interrupted at any time and started again: nothing finished is
+trained twice. With --dry-run it says what there is to do, and what it will cost
+by the time that finished jobs took.`,
+		Example: `  bench sweep --dry-run models.yaml
+  bench sweep models.yaml`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := readSweep(args[0])
+			if err != nil {
+				return err
+			}
+			if dry {
+				return a.dryRun(c.Context(), s)
+			}
+			return a.run(c.Context(), s.models, s.options)
+		},
+	}
+	c.Flags().BoolVar(&dry, "dry-run", false, "say what would run and what it would cost, and run nothing")
+	return c
+}
+
+// forecast is what a model, or all of them, will take. Unknown counts the jobs
+// of which nothing is known yet; the rest are of the others.
+type forecast struct {
+	Type    string  `json:"type"` // forecast
+	Model   string  `json:"model,omitempty"`
+	Jobs    int     `json:"jobs"`
+	Done    int     `json:"done"`
+	Failed  int     `json:"failed"` // of those done, for good
+	Unknown int     `json:"unknown"`
+	Hours   float64 `json:"hours"` // of one slot
+	GPUHrs  float64 `json:"gpu_hours"`
+	KWh     float64 `json:"kwh"`
+	CO2eKg  float64 `json:"co2e_kg"`
+	Price   float64 `json:"price,omitempty"`
+}
+
+func (f *forecast) add(g forecast) {
+	f.Jobs, f.Done, f.Failed, f.Unknown = f.Jobs+g.Jobs, f.Done+g.Done, f.Failed+g.Failed, f.Unknown+g.Unknown
+	f.Hours, f.GPUHrs, f.KWh, f.CO2eKg, f.Price = f.Hours+g.Hours, f.GPUHrs+g.GPUHrs, f.KWh+g.KWh, f.CO2eKg+g.CO2eKg, f.Price+g.Price
+}
+
+func (a *app) dryRun(ctx context.Context, s *sweep) error {
+	p, err := a.prepare(ctx, s.models, s.options)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	jobs, err := p.runner.Plan(p.request)
+	if err != nil {
+		return err
+	}
+	list, total := s.forecasts(jobs)
+	if a.json {
+		e := json.NewEncoder(a.stdout)
+		for _, f := range append(list, total) {
+			if err := e.Encode(f); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	header := []string{"model", "jobs", "done", "failed", "to do", "hours", "GPU hours", "kWh", "kg CO2e"}
+	if s.price > 0 {
+		header = append(header, "price")
+	}
+	var rows [][]string
+	for _, f := range append(list, total) {
+		number := func(x float64) string {
+			switch {
+			case f.Unknown > 0 && f.Unknown == f.Jobs-f.Done:
+				return "?"
+			case f.Unknown > 0:
+				return fmt.Sprintf("%.2f + ?", x)
+			}
+			return fmt.Sprintf("%.2f", x)
+		}
+		name := f.Model
+		if name == "" {
+			name = "all"
+		}
+		row := []string{name, fmt.Sprint(f.Jobs), fmt.Sprint(f.Done), fmt.Sprint(f.Failed), fmt.Sprint(f.Jobs - f.Done), number(f.Hours), number(f.GPUHrs), number(f.KWh), number(f.CO2eKg)}
+		if s.price > 0 {
+			row = append(row, number(f.Price))
+		}
+		rows = append(rows, row)
+	}
+	fmt.Fprint(a.stdout, ui.Table(header, rows))
+	if total.Jobs > total.Done {
+		fmt.Fprintf(a.stderr, "bench: %d batches at a time; hours are those of one slot\n", p.runner.Slots)
+	}
+	if total.Unknown > 0 {
+		fmt.Fprintf(a.stderr, "bench: note: of %d jobs nothing like them has finished in this home, so their cost is not known (?)\n", total.Unknown)
+	}
+	return nil
+}
+
+// forecasts says what each model has left to do, and all together. The time of a
+// job is the mean of those that finished with its model on its data set, else that of
+// its data set, scaled by how much slower its model was elsewhere, else unknown.
+func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecast) {
+	type cell struct{ model, dataset string }
+	times := map[cell][]float64{}
+	var ofSet = map[string][]float64{}
+	gpus := 0.0
+	for _, j := range jobs {
+		if j.Done && j.Outcome.State == job.OK {
+			took := 0.0
+			for _, x := range j.Outcome.Seconds {
+				took += x
+			}
+			times[cell{j.Spec.Model, j.Spec.Dataset}] = append(times[cell{j.Spec.Model, j.Spec.Dataset}], took)
+			ofSet[j.Spec.Dataset] = append(ofSet[j.Spec.Dataset], took)
+			gpus = max(gpus, float64(len(j.Outcome.GPUs)))
+		}
+	}
+	pace := func(model string) float64 { // mean of its times over those of all models, data set by data set
+		sum, n := 0.0, 0
+		for c, t := range times {
+			if c.model == model {
+				sum, n = sum+mean(t)/mean(ofSet[c.dataset]), n+1
+			}
+		}
+		if n == 0 {
+			return 1
+		}
+		return sum / float64(n)
+	}
+	index := map[string]int{}
+	for _, j := range jobs {
+		m := j.Spec.Model
+		if _, ok := index[m]; !ok {
+			index[m] = len(list)
+			list = append(list, forecast{Type: "forecast", Model: m})
+		}
+		f := forecast{Jobs: 1}
+		switch t := times[cell{m, j.Spec.Dataset}]; {
+		case j.Done:
+			f.Done = 1
+			if j.Outcome.State != job.OK {
+				f.Failed = 1
+			}
+		case len(t) > 0:
+			f.Hours = mean(t) / 3600
+		case len(ofSet[j.Spec.Dataset]) > 0:
+			f.Hours = mean(ofSet[j.Spec.Dataset]) * pace(m) / 3600
+		default:
+			f.Unknown = 1
+		}
+		f.GPUHrs = f.Hours * gpus
+		f.KWh = f.GPUHrs * s.watts / 1000
+		f.CO2eKg, f.Price = f.KWh*s.carbon, f.GPUHrs*s.price
+		list[index[m]].add(f)
+	}
+	total.Type = "forecast"
+	for _, f := range list {
+		total.add(f)
+	}
+	return list, total
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range slices.Sorted(slices.Values(x)) { // the same sum whatever the order
+		sum += v
+	}
+	return sum / float64(max(1, len(x)))
+}

@@ -1,0 +1,27 @@
+package runner
+
+import "bench/runner/job"
+
+// Planned is a job that a run would see through.
+type Planned struct {
+	Spec  job.Spec
+	Model *Model
+	// Done: nothing is left to do, because the job has ended as Outcome says.
+	Done    bool
+	Outcome job.Outcome
+}
+
+// Plan lists the jobs of a request in the order in which they would run, and
+// starts nothing.
+func (r *Runner) Plan(req Request) ([]Planned, error) {
+	x := &run{Runner: r, req: req, store: job.Store{Home: r.Home}, home: home{r.Home}, jobs: map[job.ID]*planned{}}
+	if err := x.plan(); err != nil {
+		return nil, err
+	}
+	out := make([]Planned, 0, len(x.order))
+	for _, id := range x.order {
+		p := x.jobs[id]
+		out = append(out, Planned{p.spec, p.model, p.done, p.outcome})
+	}
+	return out, nil
+}
