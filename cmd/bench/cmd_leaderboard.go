@@ -72,7 +72,7 @@ that lack a data set follow apart, with what is missing.`,
 	f.StringSliceVar(&b.protocols, "protocol", nil, "rank scores of these protocols (default: the one with the most complete models); several give one row each")
 	f.BoolVar(&b.partial, "partial", false, "rank scores on partial data sets too")
 	f.StringVar(&b.score, "score", "mean", "mean of scores, or rank: EuroEval's rank score, the lower the better")
-	f.StringVar(&b.errors, "errors", "propagated", "propagated from the raw scores, or mean: ScandEval's plain mean of half-widths")
+	f.StringVar(&b.errors, "errors", "propagated", "propagated from the raw scores; mean: ScandEval's plain mean of half-widths; bootstrap: EuroEval's, over data sets and seeds")
 	f.StringVar(&b.plot, "plot", "", "draw the scores and their intervals into this file instead (.svg, .pdf, .png, .eps); of one --dataset the seeds too")
 	f.IntVar(&b.top, "top", 30, "models in the plot")
 	f.BoolVar(&b.everyone, "incomplete", false, "text: list all incomplete models")

@@ -96,13 +96,20 @@ func (b *builder) aggregate(board *Board) {
 			if len(r.Missing) == 0 {
 				estimates[i] = e
 			}
+			var replicates map[string][]float64
+			if b.o.Errors == ErrorsBootstrap && len(r.Missing) == 0 {
+				replicates = b.bootstrap(*r, transform)
+				resampled(&r.Overall, replicates["overall"])
+			}
 			for _, of := range []struct {
 				groups []group
 				to     *map[string]Agg
 			}{{languages, &r.ByLanguage}, {tasks, &r.ByTask}, {cells, &r.ByCell}} {
 				*of.to = map[string]Agg{}
 				for _, g := range of.groups {
-					(*of.to)[g.name], _ = b.agg(g, parts)
+					a, _ := b.agg(g, parts)
+					resampled(&a, replicates[g.name])
+					(*of.to)[g.name] = a
 				}
 			}
 		}

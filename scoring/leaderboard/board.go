@@ -89,7 +89,8 @@ type DatasetInfo struct {
 type Agg struct {
 	Value scoring.Value `json:"value"`
 	// HalfWidth of the 95 % interval: Student's t of the propagated error with
-	// Welch's and Satterthwaite's degrees of freedom, or the mean of half-widths.
+	// Welch's and Satterthwaite's degrees of freedom, or the mean of half-widths,
+	// or the upper part of the bootstrap's interval.
 	HalfWidth scoring.Value `json:"half_width"`
 	SE        scoring.Value `json:"se"`
 	DF        float64       `json:"df"`

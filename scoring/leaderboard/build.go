@@ -22,6 +22,7 @@ const (
 
 	ErrorsPropagated = "propagated"
 	ErrorsMean       = "mean"
+	ErrorsBootstrap  = "bootstrap"
 )
 
 // Task is one whose data sets can be ranked.
@@ -59,8 +60,8 @@ func Build(recs []results.Record, o Options) (*Board, error) {
 	if o.Score != ScoreMean && o.Score != ScoreRank {
 		return nil, &OptionError{fmt.Sprintf("there is no score %q; there are mean and rank", o.Score)}
 	}
-	if o.Errors != ErrorsPropagated && o.Errors != ErrorsMean {
-		return nil, &OptionError{fmt.Sprintf("there are no errors %q; there are propagated and mean", o.Errors)}
+	if o.Errors != ErrorsPropagated && o.Errors != ErrorsMean && o.Errors != ErrorsBootstrap {
+		return nil, &OptionError{fmt.Sprintf("there are no errors %q; there are propagated, mean and bootstrap", o.Errors)}
 	}
 	for _, p := range slices.Concat(o.Models, o.Exclude) {
 		if _, err := path.Match(p, ""); err != nil {

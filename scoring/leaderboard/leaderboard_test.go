@@ -191,6 +191,37 @@ func TestRankScore(t *testing.T) {
 	}
 }
 
+// TestBootstrap: the successor's intervals are those of the seeds, but for cells
+// with several data sets.
+func TestBootstrap(t *testing.T) {
+	o := leaderboard.Options{Columns: leaderboard.Mainland(), Errors: leaderboard.ErrorsBootstrap, Filters: leaderboard.Filters{Models: []string{"google/*", "NbAiLab/*"}}}
+	boot := build(t, paper(t), o)
+	o.Errors = leaderboard.ErrorsPropagated
+	plain := map[string]leaderboard.Row{}
+	for _, r := range build(t, paper(t), o).Models {
+		plain[r.Model] = r
+	}
+	wider := 0
+	for _, r := range boot.Models {
+		want := plain[r.Model]
+		// A bootstrap of ten has the variance s²·9/10 for s².
+		if got, was := r.ByLanguage["da"], want.ByLanguage["da"]; math.Abs(got.SE.X/was.SE.X-math.Sqrt(.9)) > .1 || math.Abs(got.Value.X-was.Value.X) > .3*was.SE.X {
+			t.Errorf("%s in Danish: %v, propagated %v", r.Model, got, was)
+		}
+		if r.ByCell["no/ner"].SE.X > 1.2*want.ByCell["no/ner"].SE.X {
+			wider++
+		}
+	}
+	if wider < len(boot.Models)/2 {
+		t.Errorf("in Norwegian NER two data sets add spread to %d of %d models", wider, len(boot.Models))
+	}
+	for i := range boot.Models[1:] {
+		if boot.Models[i].Overall.Value.X < boot.Models[i+1].Overall.Value.X {
+			t.Error("not in order")
+		}
+	}
+}
+
 func TestRankIntervals(t *testing.T) {
 	b := build(t, paper(t), leaderboard.Options{Columns: leaderboard.Mainland()})
 	// The two first are 0.3 points apart, the third is 3 points behind.
@@ -321,7 +352,7 @@ func TestSchema(t *testing.T) {
 	one := []results.Record{failed, rec("g", "dane", "ner", "paper", .5), rec("g", "scala-da", "acceptability", "paper", .5)}
 	boards := []*leaderboard.Board{build(t, one, leaderboard.Options{}), build(t, one, leaderboard.Options{Filters: leaderboard.Filters{Datasets: []string{"dane"}, MinParameters: 1, Since: time.Unix(0, 0)}})}
 	if recs, err := golden(); err == nil {
-		boards = append(boards, build(t, recs, leaderboard.Options{Columns: slices.Concat(leaderboard.Mainland(), leaderboard.Insular())}), build(t, recs, leaderboard.Options{Columns: leaderboard.Mainland(), Score: "rank", Errors: "mean"}))
+		boards = append(boards, build(t, recs, leaderboard.Options{Columns: slices.Concat(leaderboard.Mainland(), leaderboard.Insular())}), build(t, recs, leaderboard.Options{Columns: leaderboard.Mainland(), Score: "rank", Errors: "mean"}), build(t, recs, leaderboard.Options{Columns: leaderboard.Insular(), Errors: "bootstrap"}))
 	}
 	for i, b := range boards {
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(encode(t, b)))
