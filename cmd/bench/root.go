@@ -40,7 +40,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&a.mirror, "mirror", os.Getenv("BENCH_MIRROR"), "folder with copies of source files and an index.json, for sites without internet")
 	f.StringVar(&a.catalog, "catalog", "", "YAML file with data sets of your own")
 	f.BoolVar(&a.json, "json", false, "write JSON lines to stdout")
-	root.AddCommand(newRun(a), newSweep(a), newData(a), newImage(a), newDoctor(a), newGC(a))
+	root.AddCommand(newRun(a), newSweep(a), newStatus(a), newLogs(a), newData(a), newImage(a), newDoctor(a), newGC(a))
 	root.AddCommand(newImport(a), newExport(a), newLeaderboard(a), newTransfer(a), newCompare(a))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	checkArgs(root)

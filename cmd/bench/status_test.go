@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What runs is seen from another terminal, also when the bench that began it is
+// gone; a job's log can be read while it runs and when it has ended.
+func TestStatusAndLogs(t *testing.T) {
+	python, _ := fakePython(t, "STANDIN_PAUSE=1500ms", "STANDIN_ENV=1")
+	p := newCLI(t)
+	has(t, p.run(0, "status").stdout, "nothing is being trained")
+	args := []string{"run", "fresh:tiny", "--suite", "sample", "--seeds", "1", "--executor", "process", "--python", python}
+	c := p.command(args...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the first job is done and the second began", func() bool {
+		out := p.run(0, "status", "--json").stdout
+		return strings.Contains(out, `"ended":1,"watched":true,"job":"`)
+	})
+	has(t, p.run(0, "status").stdout, "fresh:tiny  1/4   process@", "seed 4242 step", "yes")
+	c.Process.Kill()
+	c.Wait()
+	eventually(t, "nobody watches the batch", func() bool {
+		return strings.Contains(p.run(0, "status", "--json").stdout, `"watched":false`)
+	})
+	batch := jsonLines(t, p.run(0, "status", "--json").stdout)[0]["batch"].(string)
+	has(t, p.run(0, "logs", batch[:8]).stdout, "PATH=")
+
+	followed := make(chan result, 1)
+	go func() { followed <- p.try("logs", "-f", batch) }()
+	p.run(0, args...)
+	if r := <-followed; r.code != 0 || strings.Count(r.stdout, "PATH=") < 1 {
+		t.Errorf("bench logs -f: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	for id := range p.stored("outcome.json") {
+		if r := p.run(0, "logs", string(id)); !strings.Contains(r.stdout, "PATH=") && !strings.Contains(r.stderr, "wrote no log") {
+			t.Errorf("log of job %s: %s%s", id.Short(), r.stdout, r.stderr)
+		}
+	}
+	has(t, p.run(64, "logs", "zzzz").stderr, "no job or running batch begins with", "hint: ")
+	has(t, p.run(0, "status").stdout, "nothing is being trained")
+}

@@ -1,0 +1,115 @@
+package runner
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"bench/runner/job"
+
+	"github.com/gofrs/flock"
+)
+
+// Running is a batch that has been started and not yet taken in.
+type Running struct {
+	Batch   job.ID    `json:"batch"`
+	Model   string    `json:"model"`
+	Where   Where     `json:"where"` // without a host while it is being started
+	Started time.Time `json:"started,omitzero"`
+	Attempt int       `json:"attempt"`
+	Jobs    int       `json:"jobs"`
+	Ended   int       `json:"ended"` // jobs with an outcome
+	// Watched: a bench process looks after it. Else it goes on by itself, or has
+	// died; the next run of its models takes it over.
+	Watched bool `json:"watched"`
+	// What the trainer said last.
+	Job     job.ID   `json:"job,omitempty"`
+	Dataset string   `json:"dataset,omitempty"`
+	Seed    int      `json:"seed,omitempty"`
+	Step    int      `json:"step,omitempty"`
+	Loss    *float64 `json:"loss,omitempty"` // on the validation rows
+	Log     string   `json:"log"`            // file
+}
+
+// Status lists the batches of a home, the longest running first. It takes none
+// over and changes nothing.
+func Status(path string) ([]Running, error) {
+	h := home{path}
+	if _, err := os.Stat(h.batches()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	free := map[job.Dir]bool{}
+	var all []Running
+	err := h.exclusively(func() error {
+		held, err := h.look(func(d job.Dir, _ *manifest, l *flock.Flock) error {
+			free[d] = true
+			return l.Unlock()
+		})
+		if err != nil {
+			return err
+		}
+		dirs := map[job.Dir]bool{}
+		for _, d := range held {
+			dirs[d] = true
+		}
+		for d := range free {
+			dirs[d] = true
+		}
+		for d := range dirs {
+			m, err := readManifest(d)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // of a crash, or being made
+			}
+			if err != nil {
+				return err
+			}
+			all = append(all, running(d, m, !free[d]))
+		}
+		return nil
+	})
+	slices.SortFunc(all, func(a, b Running) int {
+		return cmp.Or(a.Started.Compare(b.Started), cmp.Compare(a.Batch, b.Batch))
+	})
+	return all, err
+}
+
+func running(d job.Dir, m manifest, watched bool) Running {
+	r := Running{Batch: m.Batch.ID, Model: m.Batch.Model.ID, Attempt: m.Attempt, Jobs: len(m.Specs), Watched: watched, Log: d.Log()}
+	r.Started, r.Where = (&claim{dir: d}).begun()
+	r.Where.Executor = cmp.Or(r.Where.Executor, m.Executor)
+	for id := range m.Specs {
+		if _, err := os.Stat(filepath.Join(d.Out(), string(id), "outcome.json")); err == nil {
+			r.Ended++
+		}
+	}
+	for line := range bytes.Lines(tail(d.Events(), maxEventLine)) {
+		var e struct {
+			Event string   `json:"event"`
+			Job   job.ID   `json:"job"`
+			Step  int      `json:"step"`
+			Loss  *float64 `json:"loss"`
+		}
+		if json.Unmarshal(line, &e) != nil {
+			continue
+		}
+		spec, known := m.Specs[e.Job]
+		if !known {
+			continue
+		}
+		switch e.Event {
+		case "start":
+			r.Job, r.Dataset, r.Seed, r.Step, r.Loss = e.Job, spec.Dataset, spec.Seed, 0, nil
+		case "step":
+			r.Step = e.Step
+		case "eval":
+			r.Step, r.Loss = e.Step, e.Loss
+		}
+	}
+	return r
+}
