@@ -20,6 +20,7 @@ import (
 	"bench/scoring/leaderboard"
 	"bench/scoring/leaderboard/figure"
 	"bench/scoring/leaderboard/web"
+	"bench/scoring/transfer"
 	"bench/tasks/all"
 
 	"github.com/spf13/cobra"
@@ -29,7 +30,7 @@ import (
 type boardFlags struct {
 	leaderboard.Filters
 	suite, format, out     string
-	plot                   string
+	plot, transfer         string
 	top                    int
 	minSize, maxSize       string
 	since, until           string
@@ -74,6 +75,7 @@ that lack a data set follow apart, with what is missing.`,
 	f.StringVar(&b.score, "score", "mean", "mean of scores, or rank: EuroEval's rank score, the lower the better")
 	f.StringVar(&b.errors, "errors", "propagated", "propagated from the raw scores; mean: ScandEval's plain mean of half-widths; bootstrap: EuroEval's, over data sets and seeds")
 	f.StringVar(&b.plot, "plot", "", "draw the scores and their intervals into this file instead (.svg, .pdf, .png, .eps); of one --dataset the seeds too")
+	f.StringVar(&b.transfer, "transfer", "", "with --format html: show this table of bench transfer, --scores or --models, as a heat map")
 	f.IntVar(&b.top, "top", 30, "models in the plot")
 	f.BoolVar(&b.everyone, "incomplete", false, "text: list all incomplete models")
 	return c
@@ -90,6 +92,9 @@ func (a *app) leaderboard(f boardFlags) error {
 	if len(board.Models)+len(board.Unranked) == 0 {
 		return usage("bench run, bench import FILE, or other filters; bench leaderboard --suite all ranks by whatever is recorded", "no model has a score on the data sets that were asked for")
 	}
+	if f.transfer != "" && f.format != "html" {
+		return usage("bench leaderboard --format html --transfer "+f.transfer, "--transfer is for the page")
+	}
 	if f.plot != "" {
 		format, err := figure.Format(f.plot)
 		if err != nil {
@@ -98,7 +103,7 @@ func (a *app) leaderboard(f boardFlags) error {
 		return a.output(f.plot, func(w io.Writer) error { return figure.Write(w, format, board, max(1, f.top)) })
 	}
 	if f.format == "html" {
-		return a.page(cmp.Or(f.out, "leaderboard"), board)
+		return a.page(cmp.Or(f.out, "leaderboard"), f.transfer, board)
 	}
 	return a.output(f.out, func(w io.Writer) error {
 		switch {
@@ -114,15 +119,36 @@ func (a *app) leaderboard(f boardFlags) error {
 }
 
 // page writes the board as a page.
-func (a *app) page(dir string, board *leaderboard.Board) error {
+func (a *app) page(dir, table string, board *leaderboard.Board) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return usage("name a folder with -o", "%s is a file", dir)
 	}
-	if err := web.Write(dir, board, web.Options{Title: "ScandEval with bench"}); err != nil {
+	o := web.Options{Title: "ScandEval with bench"}
+	if table != "" {
+		t, err := a.transferTable(table)
+		if err != nil {
+			return err
+		}
+		o.Transfer = heatMap(t)
+	}
+	if err := web.Write(dir, board, o); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "bench: the page is %s; it works from there and from any web server\n", filepath.Join(dir, "index.html"))
 	return nil
+}
+
+// heatMap shows a table of scores by the languages of models and of data sets.
+func heatMap(t *transfer.Table) *web.Transfer {
+	out := &web.Transfer{Columns: t.Columns, Note: "Mean scores of models made for the language of the row on the data sets in the language of the column. bench transfer tests which groups of languages help each other."}
+	for i, language := range t.Models {
+		row := web.TransferRow{Language: language}
+		for _, x := range t.Scores[i] {
+			row.Values = append(row.Values, scoring.Num(x))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
 }
 
 // losses looks validation losses up among the jobs of a home.

@@ -37,6 +37,19 @@ the model that stands for it.`,
 	return c
 }
 
+// transferTable reads a table of either kind: its first line tells which.
+func (a *app) transferTable(path string) (*transfer.Table, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usage("", "%w", err)
+	}
+	first, _, _ := strings.Cut(string(text), "\n")
+	if _, second, _ := strings.Cut(strings.TrimSpace(first), ","); strings.TrimSpace(second) == "model" {
+		return a.recordedTable(path, "")
+	}
+	return readTable(path)
+}
+
 func (a *app) transfer(scores, models, protocol, plot string) error {
 	var table *transfer.Table
 	var err error

@@ -50,8 +50,8 @@ type Transfer struct {
 
 // TransferRow is one of Transfer.
 type TransferRow struct {
-	Label  string          `json:"label"`
-	Values []scoring.Value `json:"values"`
+	Language string          `json:"language"` // code
+	Values   []scoring.Value `json:"values"`
 }
 
 // Write writes the page of a board into dir, which is made if it is not there.

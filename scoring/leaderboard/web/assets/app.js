@@ -11,7 +11,7 @@ window.details = {};
     let names;
     try { names = new Intl.DisplayNames(["en"], { type: "language" }); } catch { return (code) => code; }
     const own = { no: "Norwegian", nb: "Norwegian Bokmål", nn: "Norwegian Nynorsk" };
-    return (code) => own[code] || names.of(code) || code;
+    return (code) => { try { return own[code] || names.of(code) || code; } catch { return code; } }; // what is no code stays as it is
   })();
 
   // ---- small things -----------------------------------------------------------------------------------------------
@@ -371,8 +371,8 @@ window.details = {};
     const all = t.rows.flatMap((r) => r.values).filter((v) => typeof v === "number"), low = Math.min(...all), high = Math.max(...all);
     const colour = (v) => `color-mix(in srgb, var(--bar) ${Math.round(100 * Math.max(0, Math.min(1, (v - low) / (high - low || 1))))}%, transparent)`;
     main.replaceChildren(el("h2", {}, "Transfer between languages"), el("p", { class: "note" }, t.note),
-      el("div", { class: "scroll" }, el("table", { class: "heat" }, el("thead", {}, el("tr", { class: "columns" }, el("th", { class: "name", style: "top:0" }, "Pretrained on"), t.columns.map((c) => el("th", { scope: "col", style: "top:0" }, languageName(c))))),
-        el("tbody", {}, t.rows.map((r) => el("tr", {}, el("th", { scope: "row", class: "name" }, r.label), r.values.map((v) => el("td", typeof v === "number" ? { style: `background:${colour(v)}` } : {}, typeof v === "number" ? fixed(v) : "—"))))))));
+      el("div", { class: "scroll" }, el("table", { class: "heat" }, el("thead", {}, el("tr", { class: "columns" }, el("th", { class: "name", style: "top:0" }, "Made for"), t.columns.map((c) => el("th", { scope: "col", style: "top:0" }, languageName(c))))),
+        el("tbody", {}, t.rows.map((r) => el("tr", {}, el("th", { scope: "row", class: "name" }, languageName(r.language)), r.values.map((v) => el("td", typeof v === "number" ? { style: `background:${colour(v)}` } : {}, typeof v === "number" ? fixed(v) : "—"))))))));
   }
   function aboutView() {
     main.replaceChildren(el("h2", {}, "About these numbers"), facts(board.about), el("h3", {}, "Data sets"), el("div", { class: "scroll" }, el("table", {},
