@@ -125,25 +125,15 @@ func (k *kit) fromHub(ctx context.Context, m *runner.Model, id, revision string,
 	}
 	c := hub.FromEnv(os.Getenv, home)
 	c.Notice = func(s string) { k.log("%s: %s", id, s) }
-	if snap, err := c.Cached(id, revision, o); err == nil && (c.Offline || revision == snap.Revision) {
-		m.Revision, m.Snapshot = snap.Revision, func(context.Context) (string, error) { return snap.Path, nil }
-		return k.checkSnapshot(m, snap)
-	}
-	info, err := c.Resolve(ctx, id, revision)
-	var e *hub.Error
-	if errors.As(err, &e) && (e.Kind == hub.Unreachable || e.Kind == hub.OfflineMode) {
-		snap, cerr := c.Cached(id, revision, o)
-		if cerr != nil {
-			return err
-		}
-		k.log("%s: the Hub cannot be reached; taking revision %.12s from the cache", id, snap.Revision)
-		m.Revision, m.Snapshot = snap.Revision, func(context.Context) (string, error) { return snap.Path, nil }
-		return k.checkSnapshot(m, snap)
-	}
+	found, err := c.Find(ctx, id, revision, o)
 	if err != nil {
 		return err
 	}
-	m.Revision = info.Commit
+	m.Revision = found.Commit
+	if snap := found.Cached; snap != nil {
+		m.Snapshot = func(context.Context) (string, error) { return snap.Path, nil }
+		return k.checkSnapshot(m, *snap)
+	}
 	var once sync.Once
 	var path string
 	var failed error
@@ -151,7 +141,7 @@ func (k *kit) fromHub(ctx context.Context, m *runner.Model, id, revision string,
 		once.Do(func() {
 			o.Progress = k.downloading(id)
 			var snap hub.Snapshot
-			if snap, failed = c.Download(ctx, info, o); failed == nil {
+			if snap, failed = c.Download(ctx, found.Info, o); failed == nil {
 				path, failed = snap.Path, k.checkSnapshot(m, snap)
 			}
 		})

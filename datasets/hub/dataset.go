@@ -62,7 +62,7 @@ func (c *Client) GetDataset(ctx context.Context, id, revision string, choose Cho
 			return DatasetSnapshot{}, err
 		}
 		s.Unchecked = true
-		c.notice("the Hub cannot be reached; the cache has commit " + s.Commit)
+		c.notice("the Hub cannot be reached; commit " + s.Commit + " is taken from the cache")
 		return s, nil
 	}
 	if err != nil {

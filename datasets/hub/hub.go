@@ -204,26 +204,48 @@ func validRevision(r string) bool {
 // a commit that is there already needs no request at all. When the Hub cannot be
 // reached, what the cache remembers of the revision is taken, and said so.
 func (c *Client) Get(ctx context.Context, id, revision string, o Options) (Snapshot, error) {
+	f, err := c.Find(ctx, id, revision, o)
+	if err != nil {
+		return Snapshot{}, err
+	}
+	if f.Cached != nil {
+		return *f.Cached, nil
+	}
+	return c.Download(ctx, f.Info, o)
+}
+
+// Found is a model at a commit.
+type Found struct {
+	Info             // to be downloaded with Client.Download; if Cached is set, its ID and Commit alone
+	Cached *Snapshot // nil: not all that is needed is in the cache, or it was not looked for
+}
+
+// Find says which commit a revision is, and whether it is to be downloaded: a
+// commit that is in the cache is not asked for, nor is anything when Offline, and
+// if the Hub cannot be reached, what the cache has of the revision is taken, with
+// a Notice.
+func (c *Client) Find(ctx context.Context, id, revision string, o Options) (Found, error) {
+	cached := func(s Snapshot) Found { return Found{Info: Info{ID: id, Commit: s.Revision}, Cached: &s} }
 	if c.Offline || commitPattern.MatchString(revision) {
 		s, err := c.Cached(id, revision, o)
-		if err == nil || c.Offline {
-			return s, err
+		if err == nil {
+			return cached(s), nil
+		}
+		if c.Offline {
+			return Found{}, err
 		}
 	}
 	info, err := c.Resolve(ctx, id, revision)
 	if errors.Is(err, &Error{Kind: Unreachable}) {
 		s, cacheErr := c.Cached(id, revision, o)
 		if cacheErr != nil {
-			return Snapshot{}, err
+			return Found{}, err
 		}
 		s.Unchecked = true
-		c.notice("the Hub cannot be reached; the cache has commit " + s.Revision)
-		return s, nil
+		c.notice("the Hub cannot be reached; commit " + s.Revision + " is taken from the cache")
+		return cached(s), nil
 	}
-	if err != nil {
-		return Snapshot{}, err
-	}
-	return c.Download(ctx, info, o)
+	return Found{Info: info}, err
 }
 
 func (c *Client) notice(text string) {
