@@ -9,7 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+
+	"bench/datasets/hub/hubtest"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -46,7 +50,7 @@ func publishedFiles(t *testing.T, changed int) map[string][]byte {
 func TestHubDataset(t *testing.T) {
 	w := newWorld(t)
 	repo := w.hub.AddDataset("org/reviews", publishedFiles(t, 0))
-	repo.Private, repo.Readers = true, []string{secret}
+	repo.Set(func(r *hubtest.Repo) { r.Private, r.Readers = true, []string{secret} })
 	first := repo.Head("main")
 	name := "hub--org--reviews@" + first[:12]
 	r := w.run(0, "run", "baseline:majority", "--dataset", "hub:org/reviews", "--seeds", "1")
@@ -131,11 +135,15 @@ func TestMirrorFromServer(t *testing.T) {
 	for i := range 60 {
 		fmt.Fprintf(&reviews, "Anmeldelse nr. %d,%s\n", i, []string{"positive", "neutral", "negative"}[i%3])
 	}
-	late := true
+	var late atomic.Bool
+	late.Store(true)
+	var mu sync.Mutex
 	var requests []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
 		requests = append(requests, r.URL.Path)
-		if late && r.URL.Path == "/b.csv" {
+		mu.Unlock()
+		if late.Load() && r.URL.Path == "/b.csv" {
 			http.NotFound(w, r)
 			return
 		}
@@ -155,8 +163,13 @@ func TestMirrorFromServer(t *testing.T) {
 		t.Errorf("%s%s", r.stdout, r.stderr)
 	}
 	p.run(4, "data", "mirror", filepath.Join(dir, "other"), "own-b", "--catalog", catalogue)
-	late, requests = false, nil
+	late.Store(false)
+	mu.Lock()
+	requests = nil
+	mu.Unlock()
 	r = p.run(0, "data", "mirror", mirror, "own-a", "own-b", "--catalog", catalogue, "--json")
+	mu.Lock()
+	defer mu.Unlock()
 	if len(requests) != 1 || !strings.Contains(r.stdout, `"state":"kept"`) || !strings.Contains(r.stdout, `"state":"new"`) {
 		t.Errorf("requests %v: %s", requests, r.stdout)
 	}

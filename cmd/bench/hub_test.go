@@ -99,7 +99,7 @@ func (w *world) noSecret(r result) {
 func TestModelFromTheHub(t *testing.T) {
 	w := newWorld(t, "STANDIN_ENV=1")
 	repo := w.hub.Add("org/closed", hubtest.Model())
-	repo.Gated, repo.Readers = "auto", []string{secret}
+	repo.Set(func(r *hubtest.Repo) { r.Gated, r.Readers = "auto", []string{secret} })
 	r := w.run(0, w.args("org/closed")...)
 	has(t, r.stdout, "org/closed  sentiment  small-reviews")
 	w.noSecret(r)

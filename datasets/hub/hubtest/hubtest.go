@@ -49,6 +49,7 @@ type Repo struct {
 	Disabled bool
 	Readers  []string
 
+	mu      *sync.Mutex // the server's; of what follows and the above
 	refs    map[string]string
 	commits map[string]map[string][]byte
 }
@@ -99,7 +100,7 @@ func (s *Server) Close() {
 
 // Add makes a model with one commit on main.
 func (s *Server) Add(id string, files map[string][]byte) *Repo {
-	r := &Repo{ID: id, refs: map[string]string{}, commits: map[string]map[string][]byte{}}
+	r := &Repo{ID: id, mu: &s.mu, refs: map[string]string{}, commits: map[string]map[string][]byte{}}
 	r.Commit("main", files)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,13 +121,27 @@ func (r *Repo) Commit(ref string, files map[string][]byte) string {
 		fmt.Fprintln(h, name, blobID(files[name]))
 	}
 	commit := hex.EncodeToString(h.Sum(nil))
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.commits[commit] = maps.Clone(files)
 	r.refs[ref] = commit
 	return commit
 }
 
 // Head returns the commit of a branch or tag.
-func (r *Repo) Head(ref string) string { return r.refs[ref] }
+func (r *Repo) Head(ref string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refs[ref]
+}
+
+// Set changes r while no request reads it: for repositories that have been asked
+// for, or that another process asks for.
+func (r *Repo) Set(change func(r *Repo)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change(r)
+}
 
 // Rename gives a model a new name; the old one leads there.
 func (s *Server) Rename(id, to string) {
@@ -383,6 +398,11 @@ func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	repo, to := s.repos[id], s.renamed[id]
+	if repo != nil { // as it is now: tests change it meanwhile
+		now := *repo
+		now.refs, now.commits = maps.Clone(repo.refs), maps.Clone(repo.commits)
+		repo = &now
+	}
 	namesOnly := s.namesOnly
 	s.mu.Unlock()
 	if repo == nil && to != "" {
