@@ -64,13 +64,8 @@ func main() {
 			delete(output, key)
 		}
 	}
-	for what, lines := range map[string][]string{"packages of 5 s and more": slow, "tests of 30 s and more": slowTests} {
-		sort.Sort(sort.Reverse(sort.StringSlice(lines)))
-		fmt.Println(what + ":")
-		for _, s := range lines {
-			fmt.Println(s)
-		}
-	}
+	printSlow("packages of 5 s and more", slow)
+	printSlow("tests of 30 s and more", slowTests)
 	sort.Strings(skips)
 	fmt.Printf("skipped: %d\n", len(skips))
 	for _, s := range skips {
@@ -79,6 +74,14 @@ func main() {
 	fmt.Printf("%d passed, %d failed, %d skipped\n", passed, failed, skipped)
 	if bad || failed > 0 || passed == 0 {
 		os.Exit(1)
+	}
+}
+
+func printSlow(what string, lines []string) {
+	sort.Sort(sort.Reverse(sort.StringSlice(lines)))
+	fmt.Println(what + ":")
+	for _, s := range lines {
+		fmt.Println(s)
 	}
 }
 

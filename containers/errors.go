@@ -142,6 +142,7 @@ var phrases = []struct {
 	{"bind source path does not exist", MountRefused, "use an engine on this machine, or a folder that both share"},
 	{"path is not shared from the host", MountRefused, "share the folder with the engine's virtual machine"},
 	{"mounts denied", MountRefused, "share the folder with the engine's virtual machine"},
+	{"marked for removal", Gone, ""}, // asked for while the engine removes it
 }
 
 const hintGPU = "install NVIDIA's container toolkit on the engine's machine, or run without GPUs"
