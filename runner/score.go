@@ -31,6 +31,17 @@ func sample(k datasets.Kind, test []datasets.Row, i int) []int {
 	if k == datasets.Speed {
 		return nil
 	}
+	full := Scored(k, test)
+	rows := split.BootstrapRow(job.FirstSeed, len(full), i)
+	for at, row := range rows {
+		rows[at] = full[row]
+	}
+	return rows
+}
+
+// Scored are the places of the test rows that scores are about: those that are
+// not empty.
+func Scored(k datasets.Kind, test []datasets.Row) []int {
 	var full []int
 	for at, r := range test {
 		empty := k != datasets.QA && r.Text == ""
@@ -41,9 +52,5 @@ func sample(k datasets.Kind, test []datasets.Row, i int) []int {
 			full = append(full, at)
 		}
 	}
-	rows := split.BootstrapRow(job.FirstSeed, len(full), i)
-	for at, row := range rows {
-		rows[at] = full[row]
-	}
-	return rows
+	return full
 }

@@ -89,12 +89,7 @@ func running(d job.Dir, m manifest, watched bool) Running {
 		}
 	}
 	for line := range bytes.Lines(tail(d.Events(), maxEventLine)) {
-		var e struct {
-			Event string   `json:"event"`
-			Job   job.ID   `json:"job"`
-			Step  int      `json:"step"`
-			Loss  *float64 `json:"loss"`
-		}
+		var e trainerEvent
 		if json.Unmarshal(line, &e) != nil {
 			continue
 		}

@@ -393,6 +393,15 @@ func (w *watch) ended(id job.ID) {
 	w.seen[id] = true
 }
 
+// trainerEvent is a line of a trainer's stdout, as far as it is looked at.
+type trainerEvent struct {
+	Event   string   `json:"event"`
+	Job     job.ID   `json:"job"`
+	Step    int      `json:"step"`
+	Loss    *float64 `json:"loss"`
+	Message string   `json:"message"`
+}
+
 // events reads what the trainer said since the last look. It is for the screen
 // and for knowing which job was being worked on; nothing that counts rests on it.
 func (w *watch) events() {
@@ -414,13 +423,7 @@ func (w *watch) events() {
 			return
 		}
 		w.offset += int64(len(line))
-		var e struct {
-			Event   string   `json:"event"`
-			Job     job.ID   `json:"job"`
-			Step    int      `json:"step"`
-			Loss    *float64 `json:"loss"`
-			Message string   `json:"message"`
-		}
+		var e trainerEvent
 		if json.Unmarshal(line, &e) != nil {
 			continue
 		}

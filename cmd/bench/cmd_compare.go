@@ -15,6 +15,7 @@ import (
 
 	"bench/datasets"
 	"bench/internal/ui"
+	"bench/runner"
 	"bench/runner/job"
 	"bench/scoring/compare"
 	"bench/scoring/leaderboard"
@@ -229,7 +230,7 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 		ids[i] = r.ID
 	}
 	rules := rulesOf(p.a.Protocol)
-	s := &sampled{ctx: ctx, metric: metric.Name, rows: full(data.Kind, test)}
+	s := &sampled{ctx: ctx, metric: metric.Name, rows: runner.Scored(data.Kind, test)}
 	store := job.Store{Home: home}
 	var lines [2][][]json.RawMessage
 	for side, rec := range []results.Record{p.a, p.b} {
@@ -288,18 +289,6 @@ func rulesOf(protocol string) tasks.Rules {
 		}
 	}
 	return tasks.Rules{}
-}
-
-// full are the test rows that scores are about: those that are not empty.
-func full(k datasets.Kind, test []datasets.Row) []int {
-	var out []int
-	for i, r := range test {
-		if k == datasets.NER && len(r.Tokens) == 0 || k != datasets.NER && k != datasets.QA && r.Text == "" {
-			continue
-		}
-		out = append(out, i)
-	}
-	return out
 }
 
 // sampled scores resamples of the rows of a test split; it is stats.Runs.

@@ -65,21 +65,30 @@ func (a *app) export(format, out string, models, datasets, protocols []string) e
 }
 
 // records reads the results of this home: of each identity the record that
-// counts. Torn lines are warnings.
+// counts.
 func (a *app) records() ([]results.Record, error) {
 	home, err := a.homeDir()
 	if err != nil {
 		return nil, err
 	}
-	all, warnings, err := results.Open(home).Read()
+	all, err := a.readLog(results.Open(home))
+	if err != nil {
+		return nil, err
+	}
+	kept, _ := results.Newest(all)
+	return kept, nil
+}
+
+// readLog reads all records of a log. Torn lines are warnings.
+func (a *app) readLog(log *results.Log) ([]results.Record, error) {
+	all, warnings, err := log.Read()
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range warnings {
 		fmt.Fprintln(a.stderr, "bench: warning:", w)
 	}
-	kept, _ := results.Newest(all)
-	return kept, nil
+	return all, nil
 }
 
 // output writes to a file, whole or not at all, or to the standard output.

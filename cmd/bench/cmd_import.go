@@ -37,12 +37,9 @@ func (a *app) importFiles(c *cobra.Command, files []string, dry bool) error {
 		return err
 	}
 	log := results.Open(k.home)
-	there, warnings, err := log.Read()
+	there, err := a.readLog(log)
 	if err != nil {
 		return err
-	}
-	for _, w := range warnings {
-		fmt.Fprintln(a.stderr, "bench: warning:", w)
 	}
 	known := map[string]bool{"speed": true}
 	for _, i := range b.List() {

@@ -170,7 +170,11 @@ func (a *app) board(f boardFlags) (*leaderboard.Board, error) {
 		return nil, err
 	}
 	o := leaderboard.Options{Bench: version(), Protocols: f.protocols, Partial: f.partial, Score: f.score, Errors: f.errors, Filters: f.Filters}
-	if home, err := a.homeDir(); err == nil {
+	if f.format == "html" || f.format == "json" || a.json { // one file for each job: not for what does not show them
+		home, err := a.homeDir()
+		if err != nil {
+			return nil, err
+		}
 		o.Losses = losses(home)
 	}
 	o.Filters.Languages, o.Filters.Tasks, o.Filters.Datasets = f.languages, f.tasks, f.sets

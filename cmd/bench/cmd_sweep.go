@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"bench/internal/ui"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/scoring/stats"
 
 	"github.com/spf13/cobra"
 )
@@ -124,7 +126,7 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecast) {
 	type cell struct{ model, dataset string }
 	times := map[cell][]float64{}
-	var ofSet = map[string][]float64{}
+	ofSet := map[string][]float64{}
 	gpus := 0.0
 	for _, j := range jobs {
 		if j.Done && j.Outcome.State == job.OK {
@@ -138,16 +140,16 @@ func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecas
 		}
 	}
 	pace := func(model string) float64 { // mean of its times over those of all models, data set by data set
-		sum, n := 0.0, 0
-		for c, t := range times {
-			if c.model == model {
-				sum, n = sum+mean(t)/mean(ofSet[c.dataset]), n+1
+		var ratios []float64
+		for _, set := range slices.Sorted(maps.Keys(ofSet)) {
+			if t := times[cell{model, set}]; len(t) > 0 {
+				ratios = append(ratios, stats.Mean(t)/stats.Mean(ofSet[set]))
 			}
 		}
-		if n == 0 {
+		if len(ratios) == 0 {
 			return 1
 		}
-		return sum / float64(n)
+		return stats.Mean(ratios)
 	}
 	index := map[string]int{}
 	for _, j := range jobs {
@@ -164,9 +166,9 @@ func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecas
 				f.Failed = 1
 			}
 		case len(t) > 0:
-			f.Hours = mean(t) / 3600
+			f.Hours = stats.Mean(t) / 3600
 		case len(ofSet[j.Spec.Dataset]) > 0:
-			f.Hours = mean(ofSet[j.Spec.Dataset]) * pace(m) / 3600
+			f.Hours = stats.Mean(ofSet[j.Spec.Dataset]) * pace(m) / 3600
 		default:
 			f.Unknown = 1
 		}
@@ -180,12 +182,4 @@ func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecas
 		total.add(f)
 	}
 	return list, total
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range slices.Sorted(slices.Values(x)) { // the same sum whatever the order
-		sum += v
-	}
-	return sum / float64(max(1, len(x)))
 }
