@@ -85,6 +85,16 @@ func (a *app) leaderboard(f boardFlags) error {
 	if !slices.Contains([]string{"text", "json", "csv", "html"}, f.format) {
 		return usage("bench leaderboard --help", "there is no format %q; there are text, json, csv, html", f.format)
 	}
+	if f.transfer != "" && f.format != "html" {
+		return usage("bench leaderboard --format html --transfer "+f.transfer, "--transfer is for the page")
+	}
+	plot := ""
+	if f.plot != "" {
+		var err error
+		if plot, err = figure.Format(f.plot); err != nil {
+			return usage("bench leaderboard --plot scores.svg", "--plot %w", err)
+		}
+	}
 	board, err := a.board(f)
 	if err != nil {
 		return err
@@ -92,15 +102,8 @@ func (a *app) leaderboard(f boardFlags) error {
 	if len(board.Models)+len(board.Unranked) == 0 {
 		return usage("bench run, bench import FILE, or other filters; bench leaderboard --suite all ranks by whatever is recorded", "no model has a score on the data sets that were asked for")
 	}
-	if f.transfer != "" && f.format != "html" {
-		return usage("bench leaderboard --format html --transfer "+f.transfer, "--transfer is for the page")
-	}
 	if f.plot != "" {
-		format, err := figure.Format(f.plot)
-		if err != nil {
-			return usage("bench leaderboard --plot scores.svg", "--plot %w", err)
-		}
-		return a.output(f.plot, func(w io.Writer) error { return figure.Write(w, format, board, max(1, f.top)) })
+		return a.output(f.plot, func(w io.Writer) error { return figure.Write(w, plot, board, max(1, f.top)) })
 	}
 	if f.format == "html" {
 		return a.page(cmp.Or(f.out, "leaderboard"), f.transfer, board)

@@ -13,13 +13,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 
 	"bench/datasets"
 	"bench/datasets/fetch"
+	"bench/datasets/profile"
 	"bench/datasets/recipes"
 	"bench/internal/atomicfile"
 )
@@ -313,24 +313,15 @@ func (b *Builder) log() *slog.Logger {
 // too: the published splits were drawn without looking for repeats, and a
 // reader of scores should know.
 func overlaps(k datasets.Kind, rows map[datasets.Split][]datasets.Row) []string {
-	text := func(r datasets.Row) string {
-		switch k {
-		case datasets.NER:
-			return strings.Join(r.Tokens, "\x00")
-		case datasets.QA:
-			return r.Question + "\x00" + r.Context
-		}
-		return r.Text
-	}
 	train := map[string]bool{}
 	for _, r := range rows[datasets.Train] {
-		train[text(r)] = true
+		train[profile.Content(k, r)] = true
 	}
 	var notes []string
 	for _, s := range []datasets.Split{datasets.Val, datasets.Test} {
 		n := 0
 		for _, r := range rows[s] {
-			if train[text(r)] {
+			if train[profile.Content(k, r)] {
 				n++
 			}
 		}

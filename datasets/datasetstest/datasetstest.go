@@ -48,7 +48,8 @@ func root(t testing.TB) string {
 	}
 }
 
-// Golden reads a reference output of Shared: JSON lines, compressed by gzip.
+// Golden reads a reference output of Shared: JSON lines, compressed if the name
+// ends with .gz.
 func Golden[T any](t testing.TB, path string) []T {
 	t.Helper()
 	f, err := os.Open(Shared(t, path))
@@ -56,12 +57,14 @@ func Golden[T any](t testing.TB, path string) []T {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
+	var r io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		if r, err = gzip.NewReader(f); err != nil {
+			t.Fatal(err)
+		}
 	}
 	var out []T
-	for d := json.NewDecoder(bufio.NewReaderSize(z, 1<<20)); ; {
+	for d := json.NewDecoder(bufio.NewReaderSize(r, 1<<20)); ; {
 		var v T
 		if err := d.Decode(&v); err == io.EOF {
 			return out

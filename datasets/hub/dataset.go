@@ -49,24 +49,15 @@ func (c *Client) GetDataset(ctx context.Context, id, revision string, choose Cho
 	if _, _, err := split(id+"@"+revision, e); err != nil {
 		return DatasetSnapshot{}, err
 	}
-	if c.Offline || commitPattern.MatchString(revision) {
-		s, err := c.cachedDataset(e, choose)
-		if err == nil || c.Offline {
-			return s, err
-		}
-	}
-	info, err := c.resolve(ctx, e, "datasets")
-	if errors.Is(err, &Error{Kind: Unreachable}) {
-		s, cacheErr := c.cachedDataset(e, choose)
-		if cacheErr != nil {
-			return DatasetSnapshot{}, err
-		}
-		s.Unchecked = true
-		c.notice("the Hub cannot be reached; commit " + s.Commit + " is taken from the cache")
-		return s, nil
-	}
+	cached, unchecked, info, err := locate(c, revision, func() (DatasetSnapshot, error) { return c.cachedDataset(e, choose) }, func() (Info, error) { return c.resolve(ctx, e, "datasets") })
 	if err != nil {
 		return DatasetSnapshot{}, err
+	}
+	if cached != nil {
+		if cached.Unchecked = unchecked; unchecked {
+			c.noticeUnchecked(cached.Commit)
+		}
+		return *cached, nil
 	}
 	remote := map[string]RemoteFile{}
 	var names []string

@@ -220,32 +220,45 @@ type Found struct {
 	Cached *Snapshot // nil: not all that is needed is in the cache, or it was not looked for
 }
 
-// Find says which commit a revision is, and whether it is to be downloaded: a
-// commit that is in the cache is not asked for, nor is anything when Offline, and
-// if the Hub cannot be reached, what the cache has of the revision is taken, with
-// a Notice.
+// Find says which commit a revision is, and whether it is to be downloaded. If
+// the Hub cannot be reached, what the cache has of the revision is taken, with a
+// Notice.
 func (c *Client) Find(ctx context.Context, id, revision string, o Options) (Found, error) {
-	cached := func(s Snapshot) Found { return Found{Info: Info{ID: id, Commit: s.Revision}, Cached: &s} }
+	s, unchecked, info, err := locate(c, revision, func() (Snapshot, error) { return c.Cached(id, revision, o) }, func() (Info, error) { return c.Resolve(ctx, id, revision) })
+	if err != nil || s == nil {
+		return Found{Info: info}, err
+	}
+	if s.Unchecked = unchecked; unchecked {
+		c.noticeUnchecked(s.Revision)
+	}
+	return Found{Info: Info{ID: id, Commit: s.Revision}, Cached: s}, nil
+}
+
+// locate decides between cache and Hub, for models and data sets alike: a commit
+// that is in the cache is not asked for, nor is anything when Offline, and if the
+// Hub cannot be reached, what the cache has of the revision is taken unchecked.
+// What is not taken from the cache is nil and has an Info.
+func locate[S any](c *Client, revision string, cached func() (S, error), resolve func() (Info, error)) (s *S, unchecked bool, info Info, err error) {
 	if c.Offline || commitPattern.MatchString(revision) {
-		s, err := c.Cached(id, revision, o)
+		got, err := cached()
 		if err == nil {
-			return cached(s), nil
+			return &got, false, Info{}, nil
 		}
 		if c.Offline {
-			return Found{}, err
+			return nil, false, Info{}, err
 		}
 	}
-	info, err := c.Resolve(ctx, id, revision)
+	info, err = resolve()
 	if errors.Is(err, &Error{Kind: Unreachable}) {
-		s, cacheErr := c.Cached(id, revision, o)
-		if cacheErr != nil {
-			return Found{}, err
+		if got, cacheErr := cached(); cacheErr == nil {
+			return &got, true, Info{}, nil
 		}
-		s.Unchecked = true
-		c.notice("the Hub cannot be reached; commit " + s.Revision + " is taken from the cache")
-		return cached(s), nil
 	}
-	return Found{Info: info}, err
+	return nil, false, info, err
+}
+
+func (c *Client) noticeUnchecked(commit string) {
+	c.notice("the Hub cannot be reached; commit " + commit + " is taken from the cache")
 }
 
 func (c *Client) notice(text string) {

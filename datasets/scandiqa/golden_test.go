@@ -1,10 +1,6 @@
 package scandiqa
 
 import (
-	"bufio"
-	"compress/gzip"
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,52 +9,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"bench/datasets/datasetstest"
 	"bench/datasets/raw"
 )
-
-// shared opens a file of the folder of shared material beside the repository.
-// The tests that need it are skipped where it is absent, unless BENCH_TEST_REQUIRE
-// says that it must be there.
-func shared(t *testing.T, parts ...string) string {
-	t.Helper()
-	path := filepath.Join(append([]string{"..", "..", "..", "shared"}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("BENCH_TEST_REQUIRE"), ","), "shared") {
-			t.Fatal(err)
-		}
-		t.Skipf("no shared material: %v", err)
-	}
-	return path
-}
 
 // golden calls f with every row of a golden file, which was made by running the
 // original builder with a translator that returns what it is given.
 func golden[T any](t *testing.T, name string, f func(T)) int {
 	t.Helper()
-	file, err := os.Open(shared(t, "golden", "qa", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	var r io.Reader = file
-	if strings.HasSuffix(name, ".gz") {
-		if r, err = gzip.NewReader(file); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s, n := bufio.NewScanner(r), 0
-	for s.Scan() {
-		var row T
-		if err := json.Unmarshal(s.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
+	rows := datasetstest.Golden[T](t, "golden/qa/"+name)
+	for _, row := range rows {
 		f(row)
-		n++
 	}
-	if s.Err() != nil {
-		t.Fatal(s.Err())
-	}
-	return n
+	return len(rows)
 }
 
 func TestCandidatesGolden(t *testing.T) {
@@ -104,7 +67,7 @@ func TestExtractGolden(t *testing.T) {
 		"norquad-validation-": "ltgoslo/NorQuAD/*/data/evaluation/all/validation_dataset_flattened.json",
 		"squadsv-":            "susumu2357/SQuAD_v2_sv/*/data/squad_dev_v2_sv.json",
 	} {
-		files, err := filepath.Glob(filepath.Join(shared(t, "mirror", "files", "raw.githubusercontent.com"), filepath.FromSlash(pattern)))
+		files, err := filepath.Glob(filepath.Join(datasetstest.Shared(t, "mirror/files/raw.githubusercontent.com"), filepath.FromSlash(pattern)))
 		if err != nil || len(files) != 1 {
 			t.Skipf("no contexts for %s: %v %v", prefix, files, err)
 		}

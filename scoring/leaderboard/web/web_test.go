@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,11 @@ func write(t testing.TB, b *leaderboard.Board, o Options) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// address is that of the page in a folder.
+func address(dir string) string {
+	return (&url.URL{Scheme: "file", Path: filepath.Join(dir, "index.html")}).String()
 }
 
 // browser opens Chromium, and fails the test when a page writes errors.
@@ -170,7 +176,7 @@ func TestPage(t *testing.T) {
 	ctx := browser(t)
 	board := made(t, 30, 18)
 	dir := write(t, board, Options{Title: "Scores <of> a test", Transfer: &Transfer{Note: "A note.", Columns: []string{"da", "sv"}, Rows: []TransferRow{{"da", []scoring.Value{scoring.Num(70), scoring.Num(60)}}, {"en", []scoring.Value{scoring.Num(50), {Undefined: "none"}}}}}})
-	page := "file://" + strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26") + "/index.html"
+	page := address(dir)
 	do(t, ctx, chromedp.Navigate(page), chromedp.WaitVisible("table.board"))
 	shot(t, ctx, "table")
 
@@ -322,8 +328,8 @@ func TestPairedTest(t *testing.T) {
 			}
 		}
 	}
-	page := "file://" + strings.ReplaceAll(strings.ReplaceAll(write(t, b, Options{}), " ", "%20"), "&", "%26")
-	do(t, ctx, chromedp.Navigate(page+"/index.html#compare=org%2Fmodel-000,org%2Fmodel-001"), chromedp.WaitVisible("main td"))
+	page := address(write(t, b, Options{}))
+	do(t, ctx, chromedp.Navigate(page+"#compare=org%2Fmodel-000,org%2Fmodel-001"), chromedp.WaitVisible("main td"))
 	if got := look[[]string](t, ctx, `[...document.querySelectorAll("main tbody td")].map((t) => t.textContent).slice(2, 4)`); got[0] != "1.40 ± 1.42" || got[1] != "0.052" {
 		t.Errorf("difference and p: %q", got)
 	}
@@ -333,7 +339,7 @@ func TestPairedTest(t *testing.T) {
 func TestManyModels(t *testing.T) {
 	ctx := browser(t)
 	dir := write(t, made(t, 200, 14), Options{})
-	do(t, ctx, chromedp.Navigate("file://"+strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26")+"/index.html"), chromedp.WaitVisible("table.board"))
+	do(t, ctx, chromedp.Navigate(address(dir)), chromedp.WaitVisible("table.board"))
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](`document.querySelector('th[data-key="name"] button').click()`), chromedp.Evaluate[chromedp.Void](`document.querySelector('th[data-key="name"] button').click()`))
 	for end := time.Now().Add(20 * time.Second); look[int](t, ctx, visible) != 199 && time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 	}
@@ -381,7 +387,7 @@ func TestHostileNames(t *testing.T) {
 	b := made(t, 3, 14)
 	b.Models[0].Model = `x"><img src=x onerror=window.broken=1></script><script>window.broken=1</script>`
 	dir := write(t, b, Options{Title: `</title><script>window.broken=1</script>`})
-	do(t, ctx, chromedp.Navigate("file://"+strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26")+"/index.html"), chromedp.WaitVisible("table.board"), chromedp.Evaluate[chromedp.Void](`document.querySelector("tbody a").click()`), chromedp.WaitVisible("dl.facts"))
+	do(t, ctx, chromedp.Navigate(address(dir)), chromedp.WaitVisible("table.board"), chromedp.Evaluate[chromedp.Void](`document.querySelector("tbody a").click()`), chromedp.WaitVisible("dl.facts"))
 	if look[bool](t, ctx, `window.broken === 1`) {
 		t.Error("a model's name ran as code")
 	}
@@ -398,7 +404,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 	var load, sort []float64
 	for b.Loop() {
-		do(b, ctx, chromedp.Navigate("file://"+strings.ReplaceAll(strings.ReplaceAll(dir, " ", "%20"), "&", "%26")+"/index.html"), chromedp.WaitVisible("table.board"))
+		do(b, ctx, chromedp.Navigate(address(dir)), chromedp.WaitVisible("table.board"))
 		load = append(load, look[float64](b, ctx, `(() => { document.body.offsetHeight; return performance.getEntriesByName("shown")[0].startTime - performance.getEntriesByType("navigation")[0].responseEnd; })()`))
 		sort = append(sort, look[float64](b, ctx, `(() => { const t = performance.now(); document.querySelector('th[data-key="dataset:swerec"] button').click(); document.body.offsetHeight; return performance.now() - t; })()`))
 	}
