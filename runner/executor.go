@@ -43,6 +43,8 @@ type Where struct {
 	Host     string   `json:"host"`            // as the user or the engine calls it
 	Image    string   `json:"image,omitempty"` // digest of the container's image
 	GPUs     []string `json:"gpus,omitempty"`  // UUIDs given to it; empty: CPU
+	// GPUShare is which part of each of them it was given; 0: all.
+	GPUShare float64 `json:"gpu_share,omitempty"`
 }
 
 // Limits bound one batch.

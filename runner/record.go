@@ -67,12 +67,26 @@ func (x *run) record(c *cell) (results.Record, error) {
 	return rec, nil
 }
 
+// Usage is what a job took.
+func Usage(o job.Outcome) results.Usage {
+	s := seconds(o)
+	wall := s.Total()
+	if wall == 0 {
+		wall = max(0, o.Finished.Sub(o.Started).Seconds())
+	}
+	return results.NewUsage(wall, o.GPUSeconds(), (*results.Energy)(o.Energy))
+}
+
+func seconds(o job.Outcome) results.Seconds {
+	return results.Seconds{Load: o.Seconds["load"], Tokenize: o.Seconds["tokenize"], Train: o.Seconds["train"], Predict: o.Seconds["predict"]}
+}
+
 func replicate(p *planned, o job.Outcome) results.Replicate {
 	return results.Replicate{
 		Seed: p.spec.Seed, Job: string(p.spec.ID()), Scores: p.scores, Steps: o.Steps, BestStep: o.BestStep,
 		MicroBatch: o.MicroBatch, Accumulation: o.Accumulation, Precision: o.Precision, Device: o.Device, DeviceName: o.DeviceName,
-		Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: len(o.GPUs), Attempt: o.Attempt,
-		Seconds:      results.Seconds{Load: o.Seconds["load"], Tokenize: o.Seconds["tokenize"], Train: o.Seconds["train"], Predict: o.Seconds["predict"]},
+		Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: len(o.GPUs), GPUShare: o.GPUShare, Attempt: o.Attempt,
+		Seconds: seconds(o), Energy: (*results.Energy)(o.Energy),
 		PeakMemoryMB: results.Memory{Host: o.PeakMemoryMB["host"], Device: o.PeakMemoryMB["device"]},
 	}
 }

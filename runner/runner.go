@@ -48,7 +48,7 @@ type Request struct {
 	Retry bool
 }
 
-// Runner runs requests. All fields must be set.
+// Runner runs requests. All fields must be set, but those that say what 0 is.
 type Runner struct {
 	Home    string
 	Version string // of bench, for records
@@ -56,7 +56,10 @@ type Runner struct {
 	// Executor returns an executor by name. It is called when it is needed first.
 	Executor func(name string) (Executor, error)
 	Slots    int // batches at a time
-	Results  *results.Log
+	// WattsPerGPU is taken for the power of a GPU whose energy could not be
+	// measured; 0: results.WattsPerGPU.
+	WattsPerGPU float64
+	Results     *results.Log
 	// OnEvent is called for everything that happens, one call at a time.
 	OnEvent func(Event)
 
@@ -97,6 +100,8 @@ type Report struct {
 	Records  []results.Record
 	// ModelErrors tells of models whose files could not be had.
 	ModelErrors []error
+	// Used is what the jobs that ended in this run took, failed ones too.
+	Used results.Usage
 	// Failures holds the outcomes of all failed jobs, in the order of the plan.
 	Failures []FailedJob
 }
@@ -181,6 +186,7 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 		p := x.jobs[id]
 		if p.ran {
 			report.Ran++
+			report.Used.Add(Usage(p.outcome))
 		}
 		if p.done && p.outcome.State != job.OK {
 			report.Failed++

@@ -393,6 +393,51 @@ func TestInfraIsTriedThreeTimes(t *testing.T) {
 	}
 }
 
+// A trainer that loses its GPU says so in the outcome of the job at hand and
+// asks to be started again: none of its jobs bears that.
+func TestLostDeviceIsTriedAgain(t *testing.T) {
+	var mu sync.Mutex
+	starts := 0
+	lose := func(until int) *world {
+		starts = 0
+		return newWorld(t, func(s *scripted, b job.Batch, d job.Dir) (job.Exit, error) {
+			mu.Lock()
+			starts++
+			n := starts
+			mu.Unlock()
+			if n > until {
+				return succeed(s, b, d)
+			}
+			say(d, "start", b.Jobs[0].ID)
+			finish(d, b.Jobs[0], job.TrainerOutcome{State: job.Failed, Failure: job.FailureInfra, Message: "the device does not answer any more", Device: "cuda"})
+			return job.Exit{Code: job.ExitAgain}, nil
+		})
+	}
+	w := lose(2)
+	rep := w.must(w.request(1))
+	if rep.Failed != 0 || len(rep.Records) != 2 || rep.Records[0].Replicates[0].Attempt != 3 || starts != 3 {
+		t.Errorf("lost twice: %d starts, %+v", starts, rep)
+	}
+	said := 0
+	for _, e := range w.seen {
+		if e.Type == "warning" && strings.Contains(e.Message, "does not answer any more; trying again") {
+			said++
+		}
+	}
+	if said != 2 {
+		t.Errorf("%d warnings, want 2", said)
+	}
+	w = lose(1000)
+	rep = w.must(w.request(1))
+	if rep.Failed != 2 || rep.Failures[0].Outcome.Failure != job.FailureInfra || rep.Failures[0].Outcome.Message != "the device does not answer any more" {
+		t.Errorf("lost for good: %d starts, %+v", starts, rep)
+	}
+	if o := rep.Failures[0].Outcome; o.Energy == nil || o.Energy.Source != job.EnergyEstimate {
+		t.Errorf("energy of a job that failed on a GPU: %+v", o.Energy)
+	}
+	w.noBatchesLeft()
+}
+
 func TestBadPredictionsAreAFailure(t *testing.T) {
 	for name, spoil := range map[string]func(job.Dir, job.Job){
 		"a row is missing": func(d job.Dir, j job.Job) {

@@ -3,6 +3,7 @@ package runner
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"bench/internal/hostile"
 	"bench/runner/job"
+	"bench/scoring/results"
 )
 
 // Bounds on what a trainer may write: it may be running somebody else's code.
@@ -100,13 +102,19 @@ type watch struct {
 	seen    map[job.ID]bool // jobs that have ended and are stored
 	started map[job.ID]time.Time
 	current job.ID // the job that the trainer said it works on
-	ids     map[string][]string
-	offset  int64 // into the events
+	// lost holds what the trainer said of jobs that its surroundings made fail, a
+	// lost GPU or a full disk, and that get another try. nil: they get none.
+	lost   map[job.ID]string
+	ids    map[string][]string
+	offset int64 // into the events
 }
 
 // supervise runs one batch to its end and reports every job of it.
 func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- ended) {
 	w := &watch{run: x, claim: c, begun: time.Now()}
+	if c.attempt < maxAttempts {
+		w.lost = map[job.ID]string{}
+	}
 	if h != nil {
 		if at, _ := c.begun(); !at.IsZero() {
 			w.begun = at
@@ -190,11 +198,15 @@ func (w *watch) finish(exit job.Exit, unknown error, report func(ended)) ended {
 		// The trainer works through its jobs in order. The one it was at, or the
 		// first that never began, bears the failure; those after it get another
 		// chance, so that one bad job does not take the others along.
-		blame := rest[:1]
-		if slices.Contains(rest, w.current) {
+		// When a job has said what it was, none of the others does.
+		blame := slices.DeleteFunc(slices.Clone(rest), func(id job.ID) bool { _, ok := w.lost[id]; return ok })
+		switch {
+		case len(w.lost) > 0 && exit.Code == job.ExitAgain:
+			blame, message = nil, w.whyLost()
+		case slices.Contains(blame, w.current):
 			blame = []job.ID{w.current}
-		} else if exit.Code == job.ExitInput || len(w.started) == 0 {
-			blame = rest
+		case exit.Code != job.ExitInput && len(w.started) > 0:
+			blame = blame[:min(1, len(blame))]
 		}
 		for _, id := range rest {
 			if !slices.Contains(blame, id) {
@@ -217,6 +229,16 @@ func (w *watch) finish(exit job.Exit, unknown error, report func(ended)) ended {
 	}
 	end.err = w.claim.drop()
 	return end
+}
+
+// whyLost is what the trainer said of the first of the lost jobs.
+func (w *watch) whyLost() string {
+	for _, j := range w.claim.batch.Jobs {
+		if why, ok := w.lost[j.ID]; ok {
+			return why
+		}
+	}
+	return ""
 }
 
 // explain turns the end of a trainer that left jobs undone into a failure.
@@ -262,7 +284,7 @@ func (w *watch) rest() []job.ID {
 // harvest stores every job whose outcome has appeared since the last look.
 func (w *watch) harvest(report func(ended)) error {
 	for _, j := range w.claim.batch.Jobs {
-		if w.seen[j.ID] {
+		if _, again := w.lost[j.ID]; again || w.seen[j.ID] {
 			continue
 		}
 		// A bench that was killed may have stored it, but not given up the batch.
@@ -291,6 +313,10 @@ func (w *watch) harvest(report func(ended)) error {
 		if err != nil {
 			t = job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.Failed, Failure: job.FailureOutput, Message: fmt.Sprintf("%s: %v", dir, err)}
 		}
+		if t.Failure.Retryable() && w.lost != nil {
+			w.lost[j.ID] = t.Message
+			continue
+		}
 		if err := w.save(j.ID, w.outcome(t), lines, report); err != nil {
 			return err
 		}
@@ -316,6 +342,8 @@ func parseOutcome(b []byte, id job.ID) (job.TrainerOutcome, error) {
 		return t, fmt.Errorf("outcome.json: unknown failure %.64q", t.Failure)
 	case t.State == job.OK && t.Failure != "":
 		return t, fmt.Errorf("outcome.json: ok and failed (%.64q) at once", t.Failure)
+	case t.Energy != nil && !t.Energy.Valid():
+		return t, fmt.Errorf("outcome.json: %g joules of %.64q cannot be", t.Energy.Joules, t.Energy.Source)
 	}
 	return t, nil
 }
@@ -355,10 +383,13 @@ func (w *watch) outcome(t job.TrainerOutcome) job.Outcome {
 	if started.IsZero() { // of a batch that was found ended
 		started = now
 	}
-	return job.Outcome{
-		TrainerOutcome: t, Attempt: max(1, w.claim.attempt), Executor: w.where.Executor, Host: w.where.Host, Image: w.where.Image, GPUs: w.where.GPUs,
+	o := job.Outcome{
+		TrainerOutcome: t, Attempt: max(1, w.claim.attempt), Executor: w.where.Executor, Host: w.where.Host, Image: w.where.Image,
+		GPUs: w.where.GPUs, GPUShare: w.where.GPUShare,
 		Started: started.UTC().Truncate(time.Millisecond), Finished: now.UTC().Truncate(time.Millisecond), Bench: w.Version,
 	}
+	o.Account(cmp.Or(w.WattsPerGPU, results.WattsPerGPU))
+	return o
 }
 
 // save stores an ended job and reports it, with its scores if it is of this

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -279,5 +281,44 @@ func TestCompressIsRepeatable(t *testing.T) {
 	}
 	if !bytes.Equal(a.Bytes(), b.Bytes()) {
 		t.Error("two runs of compress differ")
+	}
+}
+
+func TestAccount(t *testing.T) {
+	begin := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	took := map[string]float64{"load": 1, "tokenize": 2, "train": 90, "predict": 7}
+	for name, c := range map[string]struct {
+		o       Outcome
+		seconds float64 // of GPUs
+		want    *Energy
+	}{
+		"processor":         {Outcome{TrainerOutcome: TrainerOutcome{Device: "cpu", Seconds: took}, GPUs: []string{"GPU-1"}}, 0, &Energy{0, EnergyNone}},
+		"measured":          {Outcome{TrainerOutcome: TrainerOutcome{Device: "cuda", Seconds: took, Energy: &Energy{12345, EnergyNVML}}, GPUs: []string{"GPU-1"}}, 100, &Energy{12345, EnergyNVML}},
+		"measured, shared":  {Outcome{TrainerOutcome: TrainerOutcome{Device: "cuda", Seconds: took, Energy: &Energy{12000, EnergyPower}}, GPUs: []string{"GPU-1"}, GPUShare: 0.25}, 25, &Energy{3000, EnergyPower}},
+		"estimated":         {Outcome{TrainerOutcome: TrainerOutcome{Device: "cuda", Seconds: took}, GPUs: []string{"GPU-1", "GPU-2"}}, 200, &Energy{60000, EnergyEstimate}},
+		"GPU not looked up": {Outcome{TrainerOutcome: TrainerOutcome{Device: "cuda", Seconds: took}}, 100, &Energy{30000, EnergyEstimate}},
+		"killed with a GPU": {Outcome{GPUs: []string{"GPU-1"}, GPUShare: 0.5, Started: begin, Finished: begin.Add(time.Minute)}, 30, &Energy{9000, EnergyEstimate}},
+		"killed without":    {Outcome{Started: begin, Finished: begin.Add(time.Minute)}, 0, nil},
+	} {
+		if got := c.o.GPUSeconds(); got != c.seconds {
+			t.Errorf("%s: %v GPU seconds, want %v", name, got, c.seconds)
+		}
+		c.o.Account(300)
+		if (c.o.Energy == nil) != (c.want == nil) || c.want != nil && *c.o.Energy != *c.want {
+			t.Errorf("%s: %+v, want %+v", name, c.o.Energy, c.want)
+		}
+	}
+}
+
+func TestEnergyValid(t *testing.T) {
+	for _, e := range []Energy{{-1, EnergyNVML}, {1e13, EnergyPower}, {1, EnergyNone}, {1, EnergyEstimate}, {1, "guess"}, {math.Inf(1), EnergyNVML}, {math.NaN(), EnergyNVML}} {
+		if e.Valid() {
+			t.Errorf("%+v is taken from a trainer", e)
+		}
+	}
+	for _, e := range []Energy{{0, EnergyNone}, {0, EnergyNVML}, {1e6, EnergyPower}} {
+		if !e.Valid() {
+			t.Errorf("%+v is refused", e)
+		}
 	}
 }

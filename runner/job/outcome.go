@@ -58,4 +58,35 @@ type TrainerOutcome struct {
 	DeviceName       string             `json:"device_name"`
 	Threads          int                `json:"threads"`
 	Versions         map[string]string  `json:"versions"`
+	// Energy is what the job's GPU used from its start to its end, all its tries
+	// together; nil: not measured.
+	Energy *Energy `json:"energy,omitempty"`
+}
+
+// Energy is an amount of energy, and how it is known.
+type Energy struct {
+	Joules float64 `json:"joules"`
+	Source string  `json:"source"` // one of the Energy… constants
+}
+
+// How an amount of energy is known. A trainer says one of the first three.
+const (
+	EnergyNVML     = "nvml"     // the GPU's own counter, read at the start and at the end
+	EnergyPower    = "power"    // the GPU's power, looked at again and again, times the time
+	EnergyNone     = "none"     // no GPU was used; what the processor took is not measured
+	EnergyEstimate = "estimate" // a power that is assumed, times GPU seconds
+)
+
+// maxJoules is more than a GPU uses in ten years.
+const maxJoules = 1e12
+
+// Valid says whether a trainer may have measured e.
+func (e Energy) Valid() bool {
+	switch e.Source {
+	case EnergyNVML, EnergyPower:
+		return e.Joules >= 0 && e.Joules <= maxJoules
+	case EnergyNone:
+		return e.Joules == 0
+	}
+	return false
 }

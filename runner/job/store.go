@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,14 +24,51 @@ const OutcomeSchema = 1
 type Outcome struct {
 	Schema int `json:"schema"`
 	TrainerOutcome
-	Attempt  int       `json:"attempt"` // 1 for the first
-	Executor string    `json:"executor"`
-	Host     string    `json:"host"`
-	Image    string    `json:"image,omitempty"`
-	GPUs     []string  `json:"gpus,omitempty"`
+	Attempt  int      `json:"attempt"` // 1 for the first
+	Executor string   `json:"executor"`
+	Host     string   `json:"host"`
+	Image    string   `json:"image,omitempty"`
+	GPUs     []string `json:"gpus,omitempty"`
+	// GPUShare is which part of each GPU the job had: a slice of it, or a slot
+	// beside others. 0: all.
+	GPUShare float64   `json:"gpu_share,omitempty"`
 	Started  time.Time `json:"started"`
 	Finished time.Time `json:"finished"`
 	Bench    string    `json:"bench"` // version
+}
+
+// GPUSeconds is how long the job had GPUs: its seconds, times their number,
+// times its share of them. A job that ended before its trainer could say
+// anything is taken to have had them from its start to its end.
+func (o Outcome) GPUSeconds() float64 {
+	n := len(o.GPUs)
+	switch {
+	case o.Device == "cpu":
+		return 0
+	case o.Device == "cuda" && n == 0:
+		n = 1 // the executor did not look which
+	}
+	seconds := o.Seconds["load"] + o.Seconds["tokenize"] + o.Seconds["train"] + o.Seconds["predict"]
+	if seconds == 0 {
+		seconds = max(0, o.Finished.Sub(o.Started).Seconds())
+	}
+	return seconds * float64(n) * cmp.Or(o.GPUShare, 1)
+}
+
+// Account settles what energy the job used, watts being the power of one GPU
+// where it was not measured. What was measured of a shared GPU is counted by
+// the share.
+func (o *Outcome) Account(watts float64) {
+	switch {
+	case o.Device == "cpu":
+		o.Energy = &Energy{Source: EnergyNone}
+	case o.Device != "cuda" && len(o.GPUs) == 0:
+		// It ended before it was known whether there is a GPU.
+	case o.Energy == nil || o.Energy.Source == EnergyNone:
+		o.Energy = &Energy{watts * o.GPUSeconds(), EnergyEstimate}
+	default:
+		o.Energy = &Energy{o.Energy.Joules * cmp.Or(o.GPUShare, 1), o.Energy.Source}
+	}
 }
 
 // Store keeps ended jobs under HOME/jobs:

@@ -21,7 +21,7 @@ func TestDocumented(t *testing.T) {
 		t.Fatal("docs/formats.md has no section Records")
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
-	for _, v := range []any{results.Record{}, results.Model{}, results.Dataset{}, results.Replicate{}, results.Seconds{}, results.Memory{}, results.Failure{}, results.Summary{}, results.Imported{}} {
+	for _, v := range []any{results.Record{}, results.Model{}, results.Dataset{}, results.Replicate{}, results.Energy{}, results.Seconds{}, results.Memory{}, results.Failure{}, results.Summary{}, results.Imported{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if !strings.Contains(text, "`"+name+"`") {

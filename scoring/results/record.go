@@ -46,9 +46,13 @@ type Record struct {
 	Collapsed   []int              `json:"collapsed"` // seeds; see stats.Collapsed
 	WallSeconds float64            `json:"wall_seconds"`
 	GPUSeconds  float64            `json:"gpu_seconds"`
-	// EnergyKWh and CO2eKg are estimates, absent when no GPU was used.
+	// EnergyKWh is what the GPUs used, and CO2eKg what that emits as the paper
+	// counts; absent when no GPU was used.
 	EnergyKWh *float64 `json:"energy_kwh,omitempty"`
 	CO2eKg    *float64 `json:"co2e_kg,omitempty"`
+	// EnergySource says how EnergyKWh is known; where replicates differ, all are
+	// named, sorted and separated by " | ".
+	EnergySource string `json:"energy_source,omitempty"`
 
 	// Versions of libraries, by name; see MergeVersions.
 	Versions map[string]string `json:"versions"`
@@ -108,6 +112,8 @@ type Replicate struct {
 	Host         string         `json:"host"`
 	Image        string         `json:"image,omitempty"` // of the container
 	GPUs         int            `json:"gpus"`
+	GPUShare     float64        `json:"gpu_share,omitempty"` // part of each that it had; 0: all
+	Energy       *Energy        `json:"energy,omitempty"`    // of the GPUs; nil: not known
 	Seconds      Seconds        `json:"seconds"`
 	PeakMemoryMB Memory         `json:"peak_memory_mb"`
 	Attempt      int            `json:"attempt"` // 1: the first
@@ -149,20 +155,13 @@ type Summary struct {
 	Warnings   []string      `json:"warnings,omitempty"`
 }
 
-// What an estimate of energy assumes: the power of one GPU with its share of
-// the machine, and what a kilowatt hour emits.
-const (
-	WattsPerGPU  = 250
-	CO2eKgPerKWh = 0.16
-)
-
 // Summarize puts replicates and failures in the order of their seeds and fills
 // in what is derived from them. metrics are those of the task, the leaderboard's
 // first; by this one collapsed seeds are found, if it is scoring.Metric.ZeroIsChance.
 //
-// WallSeconds is the sum of all replicates' seconds, GPUSeconds that of those on
-// cuda times their number of GPUs. Energy is 250 W × GPUSeconds, emission
-// 0.16 kg CO2e per kWh. Failed seeds are not counted.
+// WallSeconds, GPUSeconds and EnergyKWh are sums over the replicates, see
+// Replicate.Usage; the emission is 0.16 kg CO2e per kWh. Failed seeds are not
+// counted.
 func (r *Record) Summarize(metrics []scoring.Metric) {
 	slices.SortStableFunc(r.Replicates, func(a, b Replicate) int { return a.Seed - b.Seed })
 	slices.SortStableFunc(r.Failures, func(a, b Failure) int { return a.Seed - b.Seed })
@@ -187,17 +186,20 @@ func (r *Record) Summarize(metrics []scoring.Metric) {
 		}
 		r.Summary[m.Name] = s
 	}
-	r.WallSeconds, r.GPUSeconds, r.EnergyKWh, r.CO2eKg = 0, 0, nil, nil
+	var used Usage
+	sources := map[string]bool{}
 	for _, p := range r.Replicates {
-		r.WallSeconds += p.Seconds.Total()
-		if p.Device == "cuda" {
-			r.GPUSeconds += p.Seconds.Total() * float64(p.GPUs)
+		u := p.Usage()
+		used.Add(u)
+		if u.GPUSeconds > 0 {
+			sources[p.energySource()] = true
 		}
 	}
-	if r.GPUSeconds > 0 {
-		kwh := WattsPerGPU * r.GPUSeconds / 3600 / 1000
-		kg := kwh * CO2eKgPerKWh
-		r.EnergyKWh, r.CO2eKg = &kwh, &kg
+	r.WallSeconds, r.GPUSeconds, r.EnergyKWh, r.CO2eKg, r.EnergySource = used.WallSeconds, used.GPUSeconds, nil, nil, ""
+	if used.GPUSeconds > 0 {
+		c := PaperRates.Cost(used)
+		r.EnergyKWh, r.CO2eKg = &c.KWh, &c.CO2eKg
+		r.EnergySource = strings.Join(slices.Sorted(maps.Keys(sources)), " | ")
 	}
 }
 
@@ -261,6 +263,8 @@ func (r Record) Validate() error {
 	for _, p := range r.Replicates {
 		seed(p.Seed)
 		need(len(p.Scores) > 0, "seed %d has no scores", p.Seed)
+		need(p.GPUShare >= 0 && p.GPUShare <= 1, "seed %d had %g of a GPU", p.Seed, p.GPUShare)
+		need(p.Energy == nil || p.Energy.Joules >= 0 && p.Energy.Source != "", "seed %d used an energy that cannot be", p.Seed)
 	}
 	for _, f := range r.Failures {
 		seed(f.Seed)

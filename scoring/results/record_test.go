@@ -76,6 +76,36 @@ func TestSummarize(t *testing.T) {
 	}
 }
 
+// Energy that was measured is taken as it was; the rest is 250 W, or what is
+// assumed for it later.
+func TestUsage(t *testing.T) {
+	r := record("a/b", .5, .5, .5, .5)
+	for i := range r.Replicates { // 10 s each
+		r.Replicates[i].Device, r.Replicates[i].GPUs = "cuda", 1
+	}
+	r.Replicates[0].Energy = &results.Energy{Joules: 3000, Source: "nvml"}
+	r.Replicates[1].Energy = &results.Energy{Joules: 4000, Source: "estimate"} // on a card of 400 W
+	r.Replicates[2].GPUShare = 0.5                                             // an old program's would have neither
+	r.Replicates[3].Device, r.Replicates[3].Energy = "cpu", &results.Energy{Source: "none"}
+	r.Summarize(mcc)
+	// 3 kJ + 4 kJ + 5 s × 250 W
+	if r.GPUSeconds != 25 || math.Abs(*r.EnergyKWh-8250/3.6e6) > 1e-15 || math.Abs(*r.CO2eKg-8250/3.6e6*.16) > 1e-15 || r.EnergySource != "estimate | nvml" {
+		t.Errorf("%v GPU s, %v kWh (%s), %v kg", r.GPUSeconds, *r.EnergyKWh, r.EnergySource, *r.CO2eKg)
+	}
+	var u results.Usage
+	for _, p := range r.Replicates {
+		u.Add(p.Usage())
+	}
+	got := results.Rates{WattsPerGPU: 700, CO2eKgPerKWh: 1, PricePerGPUHour: 36}.Cost(u)
+	// 3 kJ + 15 s × 700 W; 25 s at 36 an hour
+	if want := (results.Cost{GPUHours: 25. / 3600, KWh: 13500 / 3.6e6, CO2eKg: 13500 / 3.6e6, Price: .25}); math.Abs(got.KWh-want.KWh) > 1e-15 || got.CO2eKg != got.KWh || got.GPUHours != want.GPUHours || math.Abs(got.Price-want.Price) > 1e-12 {
+		t.Errorf("at other rates %+v, want %+v", got, want)
+	}
+	if u.WallSeconds != 40 || u.EstimatedSeconds != 15 {
+		t.Errorf("usage %+v", u)
+	}
+}
+
 func TestSummarizeFew(t *testing.T) {
 	one := record("a/b", 0.5).Summary["mcc"]
 	if one.Mean != scoring.Num(50) || one.HalfWidthT.Undefined == "" || one.HalfWidthZ.Undefined == "" || len(one.Warnings) != 1 {
