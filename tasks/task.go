@@ -66,4 +66,10 @@ type Sampler interface {
 	// rows once. The order of rows does not matter. An index outside of the test
 	// split is an error. A sample without rows has Undefined scores.
 	Sample(rows []int) (scoring.Scores, error)
+
+	// Counts says how a metric follows from what is counted of each row, for
+	// those who score thousands of samples. ok is false if it does not: a speed,
+	// a metric that the task does not have, or rules by which a row that was
+	// drawn twice counts once.
+	Counts(metric string) (c Counts, ok bool)
 }

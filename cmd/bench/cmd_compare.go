@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -230,9 +229,10 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 		ids[i] = r.ID
 	}
 	rules := rulesOf(p.a.Protocol)
-	s := &sampled{ctx: ctx, metric: metric.Name, rows: runner.Scored(data.Kind, test)}
+	rows := runner.Scored(data.Kind, test)
 	store := job.Store{Home: home}
-	var lines [2][][]json.RawMessage
+	var runs stats.ItemRuns
+	var counts [2][]tasks.Counts
 	for side, rec := range []results.Record{p.a, p.b} {
 		for _, r := range rec.Replicates {
 			l, err := store.Predictions(job.ID(r.Job), ids)
@@ -247,23 +247,22 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 			if err != nil {
 				return in, fmt.Errorf("%s, seed %d: %w", rec.Model.ID, r.Seed, err)
 			}
-			s.samplers = append(s.samplers, sampler)
-			lines[side] = append(lines[side], l)
+			c, ok := sampler.Counts(metric.Name)
+			if !ok {
+				return in, fmt.Errorf("%s cannot be resampled", metric.Name)
+			}
+			items, err := c.Items(rows)
+			if err != nil {
+				return in, err
+			}
+			counts[side], runs = append(counts[side], c), append(runs, items)
 		}
 	}
-	in.Runs, in.SeedsA, in.SeedsB, in.Items = s, len(lines[0]), len(lines[1]), len(s.rows)
+	in.Runs, in.SeedsA, in.SeedsB, in.Items = stoppableRuns{runs, ctx}, len(counts[0]), len(counts[1]), len(rows)
 	in.Pool = func() (stats.Pool, error) {
 		k := min(in.SeedsA, in.SeedsB)
-		var rows []datasets.Row
-		var preds []json.RawMessage
-		for _, l := range slices.Concat(lines[0][:k], lines[1][:k]) {
-			rows, preds = append(rows, test...), append(preds, l...)
-		}
-		sampler, err := p.task.Prepare(data.Meta, rows, preds, rules)
-		if err != nil {
-			return nil, err
-		}
-		return &pooled{sampled{ctx: ctx, metric: metric.Name, rows: s.rows, samplers: []tasks.Sampler{sampler}}, len(test)}, nil
+		items, err := tasks.Pool(slices.Concat(counts[0][:k], counts[1][:k]), rows)
+		return stoppablePool{stats.ItemPool{Items: items}, ctx}, err
 	}
 	return in, nil
 }
@@ -291,52 +290,31 @@ func rulesOf(protocol string) tasks.Rules {
 	return tasks.Rules{}
 }
 
-// sampled scores resamples of the rows of a test split; it is stats.Runs.
-type sampled struct {
-	ctx      context.Context
-	metric   string
-	rows     []int // the items
-	samplers []tasks.Sampler
+// stoppableRuns and stoppablePool end a comparison soon after ctx does.
+type stoppableRuns struct {
+	stats.Runs
+	ctx context.Context
 }
 
 // Score implements stats.Runs.
-func (s *sampled) Score(run int, items []int) (float64, error) {
+func (s stoppableRuns) Score(run int, items []int) (float64, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
-	rows := s.rows
-	if items != nil {
-		rows = make([]int, len(items))
-		for i, item := range items {
-			rows[i] = s.rows[item]
-		}
-	}
-	scores, err := s.samplers[run].Sample(rows)
-	if err != nil {
-		return 0, err
-	}
-	v := scores[s.metric]
-	if v.Undefined != "" {
-		return 0, fmt.Errorf("a resample has no %s: %s", s.metric, v.Undefined)
-	}
-	return v.X, nil
+	return s.Runs.Score(run, items)
 }
 
-// pooled scores mixtures of runs: item run·n + i is that of a run; it is stats.Pool.
-type pooled struct {
-	sampled
-	size int // rows of the test split
+type stoppablePool struct {
+	stats.Pool
+	ctx context.Context
 }
 
 // Score implements stats.Pool.
-func (p *pooled) Score(items []int) (float64, error) {
-	n := len(p.rows)
-	rows := make([]int, len(items))
-	for i, item := range items {
-		rows[i] = item/n*p.size + p.rows[item%n]
+func (s stoppablePool) Score(items []int) (float64, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
 	}
-	all := sampled{ctx: p.ctx, metric: p.metric, rows: rows, samplers: p.samplers}
-	return all.Score(0, nil)
+	return s.Pool.Score(items)
 }
 
 func (a *app) compareText(nameA, nameB, protocol string, r *compare.Report) {

@@ -2,6 +2,7 @@ package compare_test
 
 import (
 	"math"
+	"runtime"
 	"testing"
 
 	"bench/scoring/compare"
@@ -81,5 +82,34 @@ func TestModels(t *testing.T) {
 	alone := []compare.Input{{Dataset: "alone", Scale: 1, Weight: 1, A: []float64{.1}, B: []float64{.9}}}
 	if r, err := compare.Models(alone, compare.Bootstrap, o, nil); err != nil || r.Results[0].Better != "" || r.Results[0].Known {
 		t.Errorf("one score each: %+v %v", r, err)
+	}
+}
+
+// BenchmarkModels compares two models with ten seeds each on a data set of 2,048
+// items, with 10,000 resamples.
+func BenchmarkModels(b *testing.B) {
+	const k, n = 10, 2048
+	var of stats.ItemRuns
+	count := func(i int) uint64 { return uint64(i*i%7) % 2 }
+	for run := range 2 * k {
+		it, err := stats.NewItems(n, 3, func(i, f int) uint64 { return count(i + f*run) }, func(s []uint64) float64 { return float64(s[0]) / float64(1+s[1]+s[2]) })
+		if err != nil {
+			b.Fatal(err)
+		}
+		of = append(of, it)
+	}
+	pool, err := stats.NewItems(2*k*n, 3, func(i, f int) uint64 { return count(i%n + f*(i/n)) }, func(s []uint64) float64 { return float64(s[0]) / float64(1+s[1]+s[2]) })
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, method := range compare.Methods {
+		b.Run(method, func(b *testing.B) {
+			in := []compare.Input{{Dataset: "d", Scale: 100, Weight: 1, Runs: of, SeedsA: k, SeedsB: k, Items: n, Pool: func() (stats.Pool, error) { return stats.ItemPool{Items: pool}, nil }}}
+			for b.Loop() {
+				if _, err := compare.Models(in, method, stats.Resampling{Resamples: 10000, Seed: 1, Workers: runtime.GOMAXPROCS(0)}, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

@@ -58,7 +58,18 @@ func (c *Confusion) margins() (gold, pred []int, correct, all int) {
 // constant the denominator is 0; then MCC is 0, as scikit-learn has it: such a
 // prediction knows nothing. Without items it is Undefined.
 func (c *Confusion) MCC() scoring.Value {
-	gold, pred, correct, s := c.margins()
+	gold, pred, correct, _ := c.margins()
+	return MCC(correct, gold, pred)
+}
+
+// MCC returns Confusion.MCC of a table of which only this is known: how many
+// items are correct, and how many there are of each gold and of each predicted
+// class. Both lists have one entry for each class and the same sum.
+func MCC(correct int, gold, pred []int) scoring.Value {
+	s := 0
+	for _, n := range gold {
+		s += n
+	}
 	if s == 0 {
 		return scoring.Value{Undefined: noRows}
 	}
@@ -79,17 +90,28 @@ func (c *Confusion) MCC() scoring.Value {
 // class counts if it occurs in gold or in prediction, as in scikit-learn's
 // f1_score(average="macro"). It is in [0, 1]. Without items it is Undefined.
 func (c *Confusion) MacroF1() scoring.Value {
-	gold, pred, _, s := c.margins()
-	if s == 0 {
-		return scoring.Value{Undefined: noRows}
+	gold, pred, _, _ := c.margins()
+	correct := make([]int, c.classes)
+	for k := range correct {
+		correct[k] = c.n[k*c.classes+k]
 	}
+	return MacroF1(correct, gold, pred)
+}
+
+// MacroF1 returns Confusion.MacroF1 of a table of which only this is known: how
+// many items of each class are correct, and how many there are of each gold and
+// of each predicted class.
+func MacroF1(correct, gold, pred []int) scoring.Value {
 	sum, classes := 0.0, 0
 	for k := range gold {
 		if gold[k]+pred[k] == 0 {
 			continue
 		}
-		sum += 2 * float64(c.n[k*c.classes+k]) / float64(gold[k]+pred[k])
+		sum += 2 * float64(correct[k]) / float64(gold[k]+pred[k])
 		classes++
+	}
+	if classes == 0 {
+		return scoring.Value{Undefined: noRows}
 	}
 	return scoring.Num(sum / float64(classes))
 }

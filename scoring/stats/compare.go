@@ -20,8 +20,15 @@ type Runs interface {
 // ItemRuns are runs whose metric is a function of sums.
 type ItemRuns []*Items
 
-// Score implements Runs.
-func (r ItemRuns) Score(run int, rows []int) (float64, error) { return r[run].Score(rows), nil }
+// Score implements Runs. A score that is not a number is an error.
+func (r ItemRuns) Score(run int, rows []int) (float64, error) { return number(r[run].Score(rows)) }
+
+func number(x float64) (float64, error) {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0, fmt.Errorf("stats: the score of a resample is %v", x)
+	}
+	return x, nil
+}
 
 // Hierarchy is what repeated runs on one test split tell of a model's score:
 // how much of its error comes from the training (another seed) and how much
@@ -200,8 +207,8 @@ type Pool interface {
 // ItemPool is a pool whose metric is a function of sums.
 type ItemPool struct{ *Items }
 
-// Score implements Pool.
-func (p ItemPool) Score(rows []int) (float64, error) { return p.Items.Score(rows), nil }
+// Score implements Pool. A score that is not a number is an error.
+func (p ItemPool) Score(rows []int) (float64, error) { return number(p.Items.Score(rows)) }
 
 // Randomise tests whether two models are the same by approximate randomisation
 // (Noreen 1989): 2k runs on n items, the first k of model A. Under the hypothesis

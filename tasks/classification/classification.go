@@ -111,3 +111,53 @@ func (s *sampler) Sample(rows []int) (scoring.Scores, error) {
 	}
 	return scoring.Scores{"mcc": c.MCC(), "macro_f1": c.MacroF1()}, nil
 }
+
+// Counts implements tasks.Sampler. MCC needs the correct rows and those of each
+// gold and predicted class but the last; macro-F1 the correct rows of each class
+// too.
+func (s *sampler) Counts(metric string) (tasks.Counts, bool) {
+	k := s.classes
+	correct := k // fields for correct rows
+	switch metric {
+	case "mcc":
+		correct = 1
+	case "macro_f1":
+	default:
+		return tasks.Counts{}, false
+	}
+	of := func(row, field int) uint64 {
+		gold, pred := s.gold[row], s.pred[row]
+		var is bool
+		switch rest := field - correct; {
+		case rest < 0:
+			is = gold == pred && (correct == 1 || gold == field)
+		case rest < k-1:
+			is = gold == rest
+		default:
+			is = pred == rest-(k-1)
+		}
+		if is {
+			return 1
+		}
+		return 0
+	}
+	score := func(rows int, sums []uint64) scoring.Value {
+		margins := make([]int, 2*k)
+		gold, pred := margins[:k], margins[k:]
+		gold[k-1], pred[k-1] = rows, rows
+		for c := range k - 1 {
+			gold[c], pred[c] = int(sums[correct+c]), int(sums[correct+k-1+c])
+			gold[k-1] -= gold[c]
+			pred[k-1] -= pred[c]
+		}
+		if correct == 1 {
+			return metrics.MCC(int(sums[0]), gold, pred)
+		}
+		hits := make([]int, k)
+		for c := range hits {
+			hits[c] = int(sums[c])
+		}
+		return metrics.MacroF1(hits, gold, pred)
+	}
+	return tasks.Counts{Fields: correct + 2*(k-1), Of: of, Score: score}, true
+}

@@ -207,3 +207,29 @@ func (s sampler) Sample(rows []int) (scoring.Scores, error) {
 	}
 	return scoring.Scores{"micro_f1": all.F1(), "micro_f1_no_misc": noMISC.F1()}, nil
 }
+
+// Counts implements tasks.Sampler: gold, predicted and correct entities.
+func (s sampler) Counts(metric string) (tasks.Counts, bool) {
+	var of func(row int) metrics.Entities
+	switch metric {
+	case "micro_f1":
+		of = func(row int) metrics.Entities { return s[row].all }
+	case "micro_f1_no_misc":
+		of = func(row int) metrics.Entities { return s[row].noMISC }
+	default:
+		return tasks.Counts{}, false
+	}
+	return tasks.Counts{
+		Fields: 3,
+		Of: func(row, field int) uint64 {
+			e := of(row)
+			return uint64([...]int{e.Gold, e.Pred, e.Correct}[field])
+		},
+		Score: func(rows int, sums []uint64) scoring.Value {
+			if rows == 0 {
+				return tasks.NoRows(metric)[metric]
+			}
+			return metrics.Entities{Gold: int(sums[0]), Pred: int(sums[1]), Correct: int(sums[2])}.F1()
+		},
+	}, true
+}

@@ -8,6 +8,7 @@ import (
 	"bench/datasets"
 	"bench/scoring"
 	"bench/scoring/metrics"
+	"bench/scoring/stats"
 	"bench/tasks"
 )
 
@@ -97,4 +98,34 @@ func (s *sampler) Sample(rows []int) (scoring.Scores, error) {
 		return tasks.NoRows("em", "f1"), nil
 	}
 	return scoring.Scores{"em": scoring.Num(em / float64(n)), "f1": scoring.Num(f1 / float64(n))}, nil
+}
+
+// Counts implements tasks.Sampler: the shares of exact or partial matches.
+func (s *sampler) Counts(metric string) (tasks.Counts, bool) {
+	x := map[string][]float64{"em": s.em, "f1": s.f1}[metric]
+	if x == nil || s.collapse {
+		return tasks.Counts{}, false
+	}
+	return tasks.Counts{
+		Fields: 1,
+		Of:     func(row, _ int) uint64 { return share(metric, x[row]) },
+		Score: func(rows int, sums []uint64) scoring.Value {
+			if rows == 0 {
+				return tasks.NoRows(metric)[metric]
+			}
+			sum := float64(sums[0])
+			if metric == "f1" {
+				sum = stats.FractionOf(sums[0])
+			}
+			return scoring.Num(sum / float64(rows))
+		},
+	}, true
+}
+
+// share is what one row adds to a sum: 0 or 1 of exact matches.
+func share(metric string, x float64) uint64 {
+	if metric == "em" {
+		return uint64(x)
+	}
+	return stats.Fraction(x)
 }

@@ -93,3 +93,6 @@ func (s *sampler) Sample(rows []int) (scoring.Scores, error) {
 		"tokens_per_second":     scoring.Num(tokens / float64(n)),
 	}, nil
 }
+
+// Counts implements tasks.Sampler: a speed is no count.
+func (*sampler) Counts(string) (tasks.Counts, bool) { return tasks.Counts{}, false }
