@@ -25,11 +25,14 @@ func (x *run) record(c *cell) (results.Record, error) {
 	}
 	rec := results.Record{
 		Bench: x.Version, Protocol: x.req.Protocol.Name, Trainer: c.model.Trainer, RemoteCode: c.model.RemoteCode,
-		Model: results.Model{ID: c.model.ID, Revision: c.model.Revision, Kind: c.model.Kind},
+		Model: results.Model{ID: c.model.ID, Revision: c.model.Revision, Kind: c.model.Kind, Licence: c.model.Licence},
 		Dataset: results.Dataset{
 			Name: c.data.Name, Digest: c.data.Digest, Task: c.task.Info().Name, TaskVersion: c.task.Info().Version,
 			Languages: c.data.Languages, TestRows: c.data.Counts[datasets.Test].Rows, Partial: c.data.Partial != nil, Notes: c.data.Notes,
 		},
+	}
+	if known != nil && rec.Model.Licence == "" { // without a network nobody tells it
+		rec.Model.Licence = known.Model.Licence
 	}
 	if rec.Hyperparameters, err = json.Marshal(x.req.Protocol.Hyperparameters); err != nil {
 		return rec, err

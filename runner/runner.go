@@ -21,7 +21,9 @@ type Model struct {
 	ID       string // as named by the user, without @revision
 	Revision string // commit of the Hub, or content digest
 	Kind     string // hub, local, fresh, baseline
-	Fresh    string // see job.Model
+	// Licence for the record, as its card names it; "": not known.
+	Licence string
+	Fresh   string // see job.Model
 	// RemoteCode allows code of the model's repository to run.
 	RemoteCode bool
 	// Trainer is the digest of the program that will train it.

@@ -68,6 +68,7 @@ that lack a data set follow apart, with what is missing.`,
 	f.StringSliceVar(&b.Exclude, "exclude", nil, "without these models (names or patterns)")
 	f.StringVar(&b.minSize, "min-parameters", "", "only models of at least so many parameters, such as 100M")
 	f.StringVar(&b.maxSize, "max-parameters", "", "only models of at most so many parameters")
+	f.StringSliceVar(&b.Licences, "licence", nil, "only models under these licences, as the Hub calls them (mit, 'cc-by-*'); unknown: those of which none is known")
 	f.StringVar(&b.since, "since", "", "only records of this day or later (2026-01-31)")
 	f.StringVar(&b.until, "until", "", "only records of this day or earlier")
 	f.StringSliceVar(&b.protocols, "protocol", nil, "rank scores of these protocols (default: the one with the most complete models); several give one row each")
@@ -377,7 +378,7 @@ func boardCSV(w io.Writer, b *leaderboard.Board) error {
 		}
 		return strconv.FormatFloat(v.X, 'f', 4, 64)
 	}
-	header := []string{"position", "rank_low", "rank_high", "model", "revision", "protocol", "parameters", "max_length", "vocabulary", "seeds", "collapsed", "missing", "score", "score_half_width"}
+	header := []string{"position", "rank_low", "rank_high", "model", "revision", "protocol", "parameters", "max_length", "vocabulary", "licence", "seeds", "collapsed", "missing", "score", "score_half_width"}
 	for _, l := range b.Languages {
 		header = append(header, l.Code, l.Code+"_half_width")
 	}
@@ -399,7 +400,7 @@ func boardCSV(w io.Writer, b *leaderboard.Board) error {
 		if r.Rank != nil {
 			line = []string{strconv.Itoa(r.Position), strconv.Itoa(r.Rank.Lo), strconv.Itoa(r.Rank.Hi)}
 		}
-		line = append(line, r.Model, r.Revision, r.Protocol, strconv.FormatInt(r.Parameters, 10), strconv.Itoa(r.MaxLength), strconv.Itoa(r.Vocabulary), strconv.Itoa(r.Seeds), strconv.Itoa(r.Collapsed), strings.Join(r.Missing, " "), number(r.Overall.Value), number(r.Overall.HalfWidth))
+		line = append(line, r.Model, r.Revision, r.Protocol, strconv.FormatInt(r.Parameters, 10), strconv.Itoa(r.MaxLength), strconv.Itoa(r.Vocabulary), r.Licence, strconv.Itoa(r.Seeds), strconv.Itoa(r.Collapsed), strings.Join(r.Missing, " "), number(r.Overall.Value), number(r.Overall.HalfWidth))
 		for _, l := range b.Languages {
 			g := r.ByLanguage[l.Code]
 			line = append(line, number(g.Value), number(g.HalfWidth))

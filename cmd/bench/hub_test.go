@@ -98,7 +98,9 @@ func (w *world) noSecret(r result) {
 // the cache, also without a network. The token goes to the Hub and nowhere else.
 func TestModelFromTheHub(t *testing.T) {
 	w := newWorld(t, "STANDIN_ENV=1")
-	repo := w.hub.Add("org/closed", hubtest.Model())
+	files := hubtest.Model()
+	files["README.md"] = []byte("---\nlicense: mit\n---\n# A model\n")
+	repo := w.hub.Add("org/closed", files)
 	repo.Set(func(r *hubtest.Repo) { r.Gated, r.Readers = "auto", []string{secret} })
 	r := w.run(0, w.args("org/closed")...)
 	has(t, r.stdout, "org/closed  sentiment  small-reviews")
@@ -127,6 +129,9 @@ func TestModelFromTheHub(t *testing.T) {
 	r = w.run(4, w.args("org/other")...)
 	has(t, r.stderr, "org/other", "hint: ")
 	w.noSecret(r)
+	if rs = w.records(); rs[len(rs)-1].Model.Licence != "mit" || len(rs[len(rs)-1].Replicates) != 3 {
+		t.Errorf("the last record: %+v", rs[len(rs)-1].Model)
+	}
 	if n := len(starts(t, w.starts)); n != 3 {
 		t.Errorf("%d jobs were begun, want 3", n)
 	}

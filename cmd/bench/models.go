@@ -130,6 +130,9 @@ func (k *kit) fromHub(ctx context.Context, m *runner.Model, id, revision string,
 		return err
 	}
 	m.Revision = found.Commit
+	if m.Kind == "hub" { // a fresh model has only the architecture of the other
+		m.Licence = found.Licence
+	}
 	if snap := found.Cached; snap != nil {
 		m.Snapshot = func(context.Context) (string, error) { return snap.Path, nil }
 		return k.checkSnapshot(m, *snap)
@@ -160,7 +163,7 @@ func (k *kit) local(ctx context.Context, name string, o runOptions) (*runner.Mod
 		return nil, err
 	}
 	m := &runner.Model{
-		ID: filepath.ToSlash(name), Revision: snap.Revision, Kind: "local", RemoteCode: o.remoteCode,
+		ID: filepath.ToSlash(name), Revision: snap.Revision, Kind: "local", RemoteCode: o.remoteCode, Licence: snap.Licence,
 		Snapshot: func(context.Context) (string, error) { return path, nil },
 	}
 	return m, k.checkSnapshot(m, snap)

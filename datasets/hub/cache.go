@@ -188,7 +188,7 @@ func look(dir string, names []string, o Options) (Snapshot, *Error) {
 			}
 		}
 	}
-	s := Snapshot{Path: dir, Files: sel.all(), Weights: sel.weights, Pickle: sel.pickle}
+	s := Snapshot{Path: dir, Files: sel.all(), Weights: sel.weights, Pickle: sel.pickle, Licence: folderLicence(dir)}
 	for _, n := range s.Files {
 		st, err := os.Stat(filepath.Join(dir, filepath.FromSlash(n)))
 		if err != nil {

@@ -84,7 +84,7 @@ func (c *Client) Download(ctx context.Context, info Info, o Options) (Snapshot, 
 	if problem != nil {
 		return Snapshot{}, e.named(problem)
 	}
-	s.ID, s.Revision, s.RenamedTo = info.ID, info.Commit, info.RenamedTo
+	s.ID, s.Revision, s.RenamedTo, s.Licence = info.ID, info.Commit, info.RenamedTo, cmp.Or(info.Licence, s.Licence)
 	return s, nil
 }
 

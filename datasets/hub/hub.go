@@ -113,6 +113,8 @@ type Info struct {
 	Private     bool
 	Tags        []string
 	PipelineTag string
+	// Licence as the model's card has it, such as mit or apache-2.0; "": it has none.
+	Licence string
 }
 
 // RemoteFile is a file of a repository.
@@ -148,6 +150,9 @@ type Snapshot struct {
 	// Unchecked: the Hub could not be asked what the revision is today, so the
 	// commit is the one that the cache remembers.
 	Unchecked bool
+	// Licence as the Hub tells it (see Info), or, when it was not asked, as the head
+	// of README.md names it; "": neither is there.
+	Licence string
 }
 
 // Options choose what to take.
@@ -216,7 +221,7 @@ func (c *Client) Get(ctx context.Context, id, revision string, o Options) (Snaps
 
 // Found is a model at a commit.
 type Found struct {
-	Info             // to be downloaded with Client.Download; if Cached is set, its ID and Commit alone
+	Info             // to be downloaded with Client.Download; if Cached is set, its ID, Commit and Licence alone
 	Cached *Snapshot // nil: not all that is needed is in the cache, or it was not looked for
 }
 
@@ -231,7 +236,7 @@ func (c *Client) Find(ctx context.Context, id, revision string, o Options) (Foun
 	if s.Unchecked = unchecked; unchecked {
 		c.noticeUnchecked(s.Revision)
 	}
-	return Found{Info: Info{ID: id, Commit: s.Revision}, Cached: s}, nil
+	return Found{Info: Info{ID: id, Commit: s.Revision, Licence: s.Licence}, Cached: s}, nil
 }
 
 // locate decides between cache and Hub, for models and data sets alike: a commit

@@ -43,6 +43,7 @@ func (c *Client) resolve(ctx context.Context, e Error, kind string) (Info, error
 		Gated    json.RawMessage `json:"gated"` // false, "auto" or "manual"
 		Tags     []string        `json:"tags"`
 		Pipeline string          `json:"pipeline_tag"`
+		Card     json.RawMessage `json:"cardData"`
 		Siblings []struct {
 			Name   string `json:"rfilename"`
 			Size   *int64 `json:"size"`
@@ -73,7 +74,7 @@ func (c *Client) resolve(ctx context.Context, e Error, kind string) (Info, error
 	if err != nil {
 		return Info{}, err
 	}
-	info := Info{ID: id, Revision: revision, Commit: m.SHA, Private: m.Private, Tags: m.Tags, PipelineTag: m.Pipeline}
+	info := Info{ID: id, Revision: revision, Commit: m.SHA, Private: m.Private, Tags: m.Tags, PipelineTag: m.Pipeline, Licence: licence(m.Card, m.Tags)}
 	json.Unmarshal(m.Gated, &info.Gated) // stays empty for false
 	if m.Disabled {
 		e.Kind, e.Detail = Disabled, "the Hub has switched it off"

@@ -2,26 +2,22 @@ package published
 
 import (
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"bench/datasets/hub"
 )
 
 // card is the file in which a repository describes itself.
 const card = "README.md"
-
-// maxCard bounds what is read of a card.
-const maxCard = 1 << 20
 
 // about is what a card tells machines.
 type about struct {
 	languages []string
 	licence   string
 }
-
-var frontMatter = regexp.MustCompile(`(?s)\A\x{FEFF}?---\r?\n(.*?)\r?\n---`)
 
 // readCard reads the YAML at the head of a card. One that cannot be understood
 // tells nothing: it is not written for this program.
@@ -30,15 +26,11 @@ func readCard(path string) (about, error) {
 	if err != nil {
 		return about{}, err
 	}
-	m := frontMatter.FindSubmatch(text[:min(len(text), maxCard)])
-	if m == nil {
-		return about{}, nil
-	}
 	var head struct {
 		Language yaml.Node `yaml:"language"`
 		License  yaml.Node `yaml:"license"`
 	}
-	if yaml.Unmarshal(m[1], &head) != nil {
+	if yaml.Unmarshal(hub.CardHead(text), &head) != nil {
 		return about{}, nil
 	}
 	a := about{licence: strings.Join(scalars(head.License), ", ")}

@@ -87,6 +87,7 @@ func (b *builder) aggregate(board *Board) {
 	overall := group{"overall", b.weights(func(string, string) bool { return true })}
 	transform := b.scale(board)
 	estimates := make([]stats.Estimate, len(board.Models))
+	having := map[string]*rivals{}
 	for _, rows := range [][]Row{board.Models, board.Unranked} {
 		for i := range rows {
 			r := &rows[i]
@@ -107,9 +108,15 @@ func (b *builder) aggregate(board *Board) {
 			}{{languages, &r.ByLanguage}, {tasks, &r.ByTask}, {cells, &r.ByCell}} {
 				*of.to = map[string]Agg{}
 				for _, g := range of.groups {
-					a, _ := b.agg(g, parts)
+					a, e := b.agg(g, parts)
 					resampled(&a, replicates[g.name])
 					(*of.to)[g.name] = a
+					if a.Value.Undefined == "" {
+						if having[g.name] == nil {
+							having[g.name] = &rivals{}
+						}
+						having[g.name].add(e, func(r *stats.Ranks) { a.Rank = r; (*of.to)[g.name] = a })
+					}
 				}
 			}
 		}
@@ -118,6 +125,9 @@ func (b *builder) aggregate(board *Board) {
 	ranks := stats.RankIntervals(estimates, higher)
 	for i := range board.Models {
 		board.Models[i].Rank = &ranks[i]
+	}
+	for _, r := range having {
+		r.rank(higher)
 	}
 	slices.SortStableFunc(board.Models, func(a, c Row) int {
 		by := cmp.Compare(c.Overall.Value.X, a.Overall.Value.X)
@@ -128,6 +138,23 @@ func (b *builder) aggregate(board *Board) {
 	})
 	for i := range board.Models {
 		board.Models[i].Position = i + 1
+	}
+}
+
+// rivals are the models with a value of one aggregate.
+type rivals struct {
+	estimates []stats.Estimate
+	set       []func(*stats.Ranks)
+}
+
+func (r *rivals) add(e stats.Estimate, set func(*stats.Ranks)) {
+	r.estimates, r.set = append(r.estimates, e), append(r.set, set)
+}
+
+func (r *rivals) rank(higher bool) {
+	ranks := stats.RankIntervals(r.estimates, higher)
+	for i, set := range r.set {
+		set(&ranks[i])
 	}
 }
 

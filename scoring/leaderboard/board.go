@@ -43,16 +43,22 @@ type Board struct {
 
 // Filters say what a board was asked for; empty ones let everything through.
 type Filters struct {
-	Languages     []string  `json:"languages,omitempty"`
-	Tasks         []string  `json:"tasks,omitempty"`
-	Datasets      []string  `json:"datasets,omitempty"`
-	Models        []string  `json:"models,omitempty"`  // patterns as of path.Match
-	Exclude       []string  `json:"exclude,omitempty"` // likewise
-	MinParameters int64     `json:"min_parameters,omitempty"`
-	MaxParameters int64     `json:"max_parameters,omitempty"`
-	Since         time.Time `json:"since,omitzero"`
-	Until         time.Time `json:"until,omitzero"`
+	Languages     []string `json:"languages,omitempty"`
+	Tasks         []string `json:"tasks,omitempty"`
+	Datasets      []string `json:"datasets,omitempty"`
+	Models        []string `json:"models,omitempty"`  // patterns as of path.Match
+	Exclude       []string `json:"exclude,omitempty"` // likewise
+	MinParameters int64    `json:"min_parameters,omitempty"`
+	MaxParameters int64    `json:"max_parameters,omitempty"`
+	// Licences are names, or patterns as of path.Match, in any case; UnknownLicence
+	// stands for models of which none is known. Of several licences of a model one must match.
+	Licences []string  `json:"licences,omitempty"`
+	Since    time.Time `json:"since,omitzero"`
+	Until    time.Time `json:"until,omitzero"`
 }
+
+// UnknownLicence is what Filters.Licences calls the lack of a licence.
+const UnknownLicence = "unknown"
 
 // Language is one that the board has a score for.
 type Language struct {
@@ -97,9 +103,12 @@ type Agg struct {
 	// Median is the same aggregate of the seeds' medians: what the value would be
 	// but for collapsed seeds.
 	Median scoring.Value `json:"median"`
+	// Rank is that among all models with the aggregate's data sets, also those
+	// that lack others; see Row.Rank. nil: the model has no value.
+	Rank *stats.Ranks `json:"rank,omitempty"`
 }
 
-// Row is one model under one protocol.
+// Row is one model under one protocol. Its Overall has no Rank of its own.
 type Row struct {
 	Model      string `json:"model"`
 	Revision   string `json:"revision,omitempty"`
@@ -109,6 +118,7 @@ type Row struct {
 	Vocabulary int    `json:"vocabulary"`
 	Protocol   string `json:"protocol"`
 	RemoteCode bool   `json:"remote_code,omitempty"`
+	Licence    string `json:"licence,omitempty"` // as the model's card names it; "": not known
 
 	Position int          `json:"position,omitempty"` // by the score; for order alone
 	Rank     *stats.Ranks `json:"rank,omitempty"`     // the ranks that the score does not rule out

@@ -63,12 +63,12 @@ func Build(recs []results.Record, o Options) (*Board, error) {
 	if o.Errors != ErrorsPropagated && o.Errors != ErrorsMean && o.Errors != ErrorsBootstrap {
 		return nil, &OptionError{fmt.Sprintf("there are no errors %q; there are propagated, mean and bootstrap", o.Errors)}
 	}
-	for _, p := range slices.Concat(o.Models, o.Exclude) {
+	for _, p := range slices.Concat(o.Models, o.Exclude, o.Licences) {
 		if _, err := path.Match(p, ""); err != nil {
 			return nil, &OptionError{fmt.Sprintf("%q is not a pattern: %v", p, err)}
 		}
 	}
-	b := &builder{o: o, left: map[string]map[string]int{}, tasks: map[string]Task{}}
+	b := &builder{o: o, left: map[string]map[string]int{}, tasks: map[string]Task{}, licence: licences(recs)}
 	for _, t := range o.Tasks {
 		b.tasks[t.Name] = t
 	}
@@ -105,6 +105,32 @@ type builder struct {
 	cols  []Column // that are ranked
 	left  map[string]map[string]int
 	build map[string]string // data set → the build that is ranked
+	// licence is that of each model, by id and revision.
+	licence map[[2]string]string
+}
+
+// licences are those of all models of which any record has one: the newest such
+// record's, of equally old ones the first by name.
+func licences(recs []results.Record) map[[2]string]string {
+	out, newest := map[[2]string]string{}, map[[2]string]time.Time{}
+	for _, r := range recs {
+		k := [2]string{r.Model.ID, r.Model.Revision}
+		old, there := out[k]
+		if l := r.Model.Licence; l != "" && (!there || cmp.Or(r.Finished.Compare(newest[k]), strings.Compare(old, l)) > 0) {
+			out[k], newest[k] = l, r.Finished
+		}
+	}
+	return out
+}
+
+// licensed says whether one of a model's licences is asked for.
+func licensed(asked []string, licence string) bool {
+	for _, l := range strings.Split(cmp.Or(strings.ToLower(licence), UnknownLicence), ", ") {
+		if slices.ContainsFunc(asked, func(p string) bool { return matches([]string{strings.ToLower(p)}, l) }) {
+			return true
+		}
+	}
+	return false
 }
 
 // keep leaves the records for which why is empty and counts the others.
@@ -138,6 +164,8 @@ func (b *builder) filter(recs []results.Record) []results.Record {
 			return "models that are too small, or of unknown size"
 		case o.MaxParameters > 0 && (r.Model.Parameters > o.MaxParameters || r.Model.Parameters == 0):
 			return "models that are too large, or of unknown size"
+		case len(o.Licences) > 0 && !licensed(o.Licences, b.licence[[2]string{r.Model.ID, r.Model.Revision}]):
+			return "models of another licence, or of none that is known"
 		case (!o.Since.IsZero() || !o.Until.IsZero()) && r.Finished.IsZero():
 			return "records of unknown date"
 		case !o.Since.IsZero() && r.Finished.Before(o.Since), !o.Until.IsZero() && !r.Finished.Before(o.Until):
@@ -284,7 +312,8 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 		k := key{r.Model.ID, r.Model.Revision, r.Protocol, r.RemoteCode}
 		if newest[k] == nil {
 			newest[k] = map[string]results.Record{}
-			rows[k] = &Row{Model: r.Model.ID, Revision: r.Model.Revision, Kind: r.Model.Kind, Protocol: r.Protocol, RemoteCode: r.RemoteCode}
+			rows[k] = &Row{Model: r.Model.ID, Revision: r.Model.Revision, Kind: r.Model.Kind, Protocol: r.Protocol, RemoteCode: r.RemoteCode,
+				Licence: b.licence[[2]string{r.Model.ID, r.Model.Revision}]}
 		}
 		// What is left to differ is the trainer or the hyper-parameters behind the
 		// protocol's name: the record with more seeds counts, then the later one.

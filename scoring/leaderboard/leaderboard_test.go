@@ -295,19 +295,25 @@ func TestFilters(t *testing.T) {
 	small, old := rec("small", "dane", "ner", "paper", .5, .6), rec("old", "dane", "ner", "paper", .5, .6)
 	small.Model.Parameters = 10
 	old.Finished = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
-	recs := []results.Record{rec("a/b", "dane", "ner", "paper", .5, .6), small, old, rec("a/c", "dane", "ner", "paper", .5, .6)}
+	before, after := rec("a/b", "dane", "ner", "paper", .5, .6), rec("a/b", "scala-da", "acceptability", "smoke", .5, .6)
+	after.Model.Licence = "mit" // of another record of the same model
+	two := rec("a/c", "dane", "ner", "paper", .5, .6)
+	two.Model.Licence = "apache-2.0, cc-by-4.0"
+	recs := []results.Record{before, after, small, old, two}
 	for name, c := range map[string]struct {
 		f    leaderboard.Filters
 		want string
 	}{
-		"all":   {leaderboard.Filters{}, "[a/b a/c old small]"},
-		"large": {leaderboard.Filters{MinParameters: 100}, "[a/b a/c old]"},
-		"small": {leaderboard.Filters{MaxParameters: 100}, "[small]"},
-		"new":   {leaderboard.Filters{Since: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)}, "[a/b a/c small]"},
-		"until": {leaderboard.Filters{Until: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)}, "[old]"},
-		"names": {leaderboard.Filters{Models: []string{"a/*"}, Exclude: []string{"*/c"}}, "[a/b]"},
+		"all":      {leaderboard.Filters{}, "[a/b a/c old small]"},
+		"large":    {leaderboard.Filters{MinParameters: 100}, "[a/b a/c old]"},
+		"small":    {leaderboard.Filters{MaxParameters: 100}, "[small]"},
+		"new":      {leaderboard.Filters{Since: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)}, "[a/b a/c small]"},
+		"until":    {leaderboard.Filters{Until: time.Date(2025, 1, 1, 0, 0, 0, 0, time.UTC)}, "[old]"},
+		"licences": {leaderboard.Filters{Licences: []string{"MIT", "cc-*"}}, "[a/b a/c]"},
+		"unknown":  {leaderboard.Filters{Licences: []string{"unknown"}}, "[old small]"},
+		"names":    {leaderboard.Filters{Models: []string{"a/*"}, Exclude: []string{"*/c"}}, "[a/b]"},
 	} {
-		b := build(t, recs, leaderboard.Options{Filters: c.f})
+		b := build(t, recs, leaderboard.Options{Filters: c.f, Protocols: []string{"paper"}, Columns: leaderboard.Mainland()[:1]})
 		var got []string
 		for _, r := range b.Models {
 			got = append(got, r.Model)

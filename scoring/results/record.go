@@ -80,6 +80,9 @@ type Model struct {
 	Parameters int64  `json:"parameters"` // trainable; 0: unknown
 	MaxLength  int    `json:"max_length"` // tokens; 0: does not apply
 	Vocabulary int    `json:"vocabulary"` // 0: does not apply
+	// Licence as the model's card on the Hub names it (mit, apache-2.0, …), several
+	// joined by ", "; "", and left out: not known.
+	Licence string `json:"licence,omitempty"`
 }
 
 // Dataset says what a model was run on.

@@ -97,6 +97,39 @@ func TestRankIntervals(t *testing.T) {
 	})
 }
 
+// What is concluded from t alone is what all p-values say.
+func TestRankIntervalsByP(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var e []stats.Estimate
+		for range rapid.IntRange(1, 9).Draw(t, "models") {
+			e = append(e, stats.Estimate{Mean: rapid.Float64Range(0, 15).Draw(t, "mean"), SE: rapid.Float64Range(0, 2).Draw(t, "se"), DF: rapid.SampledFrom([]float64{0, 1, 4, 9, 9.1, 30, 200}).Draw(t, "df")})
+		}
+		for i, got := range stats.RankIntervals(e, true) {
+			var p []float64
+			for j := range e {
+				if j != i {
+					p = append(p, stats.Difference(e[i], e[j]).P())
+				}
+			}
+			want := stats.Ranks{Lo: 1, Hi: len(e)}
+			for k, v := range stats.Holm(p) {
+				j := k
+				if k >= i {
+					j++
+				}
+				if v < 0.05 && e[j].Mean > e[i].Mean {
+					want.Lo++
+				} else if v < 0.05 {
+					want.Hi--
+				}
+			}
+			if got != want {
+				t.Fatalf("%d of %v: %v, want %v", i, e, got, want)
+			}
+		}
+	})
+}
+
 // TestRankCoverage: the interval of every model holds its true rank in 95 % of
 // experiments at least.
 func TestRankCoverage(t *testing.T) {

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Server is a Hub.
@@ -521,6 +523,22 @@ func sendJSON(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v)
 }
 
+// cardData is what the Hub tells of a card: the YAML at its head as JSON. Its
+// licence is among the tags too.
+func cardData(readme []byte) (map[string]any, []string) {
+	var card map[string]any
+	if parts := bytes.SplitN(readme, []byte("---\n"), 3); len(parts) == 3 && len(parts[0]) == 0 {
+		if err := yaml.Unmarshal(parts[1], &card); err != nil {
+			panic(err)
+		}
+	}
+	tags := []string{"pytorch", "da"}
+	if licence, ok := card["license"].(string); ok {
+		tags = append(tags, "license:"+licence)
+	}
+	return card, tags
+}
+
 // modelInfo is the answer of /api/models/ID/revision/REV.
 func modelInfo(r *Repo, commit string, blobs bool) map[string]any {
 	var gated any = false
@@ -542,11 +560,16 @@ func modelInfo(r *Repo, commit string, blobs bool) map[string]any {
 		}
 		siblings = append(siblings, x)
 	}
-	return map[string]any{
+	card, tags := cardData(files["README.md"])
+	info := map[string]any{
 		"_id": "0", "id": strings.TrimPrefix(r.ID, "datasets/"), "modelId": r.ID, "sha": commit, "private": r.Private, "disabled": r.Disabled, "gated": gated,
 		"lastModified": "2026-01-02T03:04:05.000Z", "createdAt": "2026-01-02T03:04:05.000Z", "downloads": 1, "likes": 0,
-		"tags": []string{"pytorch", "da"}, "pipeline_tag": "fill-mask", "siblings": siblings,
+		"tags": tags, "pipeline_tag": "fill-mask", "siblings": siblings,
 	}
+	if card != nil {
+		info["cardData"] = card
+	}
+	return info
 }
 
 // tree is the answer of /api/models/ID/tree/REV?recursive=true.
