@@ -10,6 +10,8 @@ package containers
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"sort"
@@ -61,10 +63,13 @@ type Engine struct {
 	// the engine is used.
 	Patience time.Duration
 
-	api  dockerAPI
-	host string
-	info Info
-	t    timing
+	api     dockerAPI
+	host    string
+	tunnel  *tunnel // nil: not over ssh
+	copies  bool
+	warning string
+	info    Info
+	t       timing
 
 	mu     sync.Mutex
 	gpus   []GPU // of the last successful probe
@@ -73,6 +78,7 @@ type Engine struct {
 
 // timing holds the deadlines; tests shorten them.
 type timing struct {
+	open    time.Duration // all of opening an engine
 	call    time.Duration // a call that only reads or flips a state
 	long    time.Duration // a call that makes, starts or removes a container
 	poll    time.Duration // one wait for the end of a container; then it is asked for anew
@@ -81,7 +87,7 @@ type timing struct {
 }
 
 func defaultTiming() timing {
-	return timing{call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
+	return timing{open: 8 * time.Second, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
 }
 
 // pause sleeps after the n-th failure in a row, n from 0.
@@ -98,6 +104,9 @@ func (t timing) pause(ctx context.Context, n int) error {
 
 // Info describes an engine and its machine.
 type Info struct {
+	// ID is the engine's name for itself. Machines that were copied may share
+	// one, so it is no identity; see Host.Name.
+	ID      string `json:"id"`
 	Name    string `json:"name"`    // host name of the machine
 	Version string `json:"version"` // of the engine
 	// CPUs and MemoryBytes are what the machine has in all.
@@ -116,29 +125,87 @@ type Info struct {
 	Seccomp     bool `json:"seccomp"`
 }
 
-// Open connects to the engine at host, such as unix:///var/run/docker.sock or
-// tcp://gpu1:2376. An empty host means $DOCKER_HOST, else the default socket.
-// TLS and API version are taken from DOCKER_TLS_VERIFY, DOCKER_CERT_PATH and
-// DOCKER_API_VERSION; without the latter the version is negotiated.
-func Open(ctx context.Context, host string) (*Engine, error) {
-	if strings.HasPrefix(host, "ssh://") {
-		return nil, &Error{Kind: Refused, Op: "open Docker engine", Host: host, Err: usage("engines cannot be opened over ssh"),
-			Hint: "forward its socket: ssh -N -L /tmp/engine.sock:/var/run/docker.sock HOST, then use unix:///tmp/engine.sock"}
+// Open connects to the engine at an address; see ParseHost. An empty one means
+// $DOCKER_HOST, else the default socket.
+func Open(ctx context.Context, address string) (*Engine, error) {
+	if address == "" {
+		return OpenHost(ctx, Host{})
 	}
-	opts := []client.Opt{client.FromEnv, client.WithAPIVersionNegotiation()}
-	if host != "" {
-		opts = append(opts, client.WithHost(host))
-	}
-	api, err := client.NewClientWithOpts(opts...)
+	h, err := ParseHost(address)
 	if err != nil {
-		return nil, &Error{Kind: Refused, Op: "open Docker engine", Host: host, Err: err, Hint: "look at the Docker address and the DOCKER_* variables"}
+		return nil, &Error{Kind: Refused, Op: "open Docker engine", Host: address, Err: err, Hint: addressForms}
 	}
-	e := newEngine(api, api.DaemonHost())
-	if err := e.connect(ctx); err != nil {
-		api.Close()
-		return nil, err
+	return OpenHost(ctx, h)
+}
+
+// OpenHost connects to the engine of a host. The API version is negotiated
+// unless DOCKER_API_VERSION names one. It takes 8 seconds at most to say that a
+// host does not answer.
+func OpenHost(ctx context.Context, h Host) (_ *Engine, err error) {
+	const op = "open Docker engine"
+	t := defaultTiming()
+	refused := func(err error, hint string) error {
+		return &Error{Kind: Refused, Op: op, Host: h.String(), Err: err, Hint: hint}
+	}
+	p, err := h.endpoint()
+	if err != nil {
+		return nil, refused(err, addressForms)
+	}
+	opening, cancel := context.WithTimeout(ctx, t.open)
+	defer cancel()
+	e := newEngine(nil, h.String())
+	e.copies = p.copies
+	if p.plainly {
+		e.warning = fmt.Sprintf("the connection to host %s is neither encrypted nor does it prove who is who: everybody in between can run anything there", h)
+	}
+	if p.scheme == "ssh" {
+		e.tunnel, err = openTunnel(opening, p)
+		if err != nil {
+			return nil, e.openFailure(ctx, err)
+		}
+	}
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	opts, err := p.options(e.tunnel)
+	if err != nil {
+		return nil, refused(err, "name the folder with ca.pem, cert.pem and key.pem (tls=DIR), or say that there is no encryption (tls=no)")
+	}
+	e.api, err = client.NewClientWithOpts(append(opts, client.WithVersionFromEnv(), client.WithAPIVersionNegotiation())...)
+	if err != nil {
+		e.api = nil
+		return nil, refused(err, "look at the address of the Docker engine and its certificates")
+	}
+	if err := e.connect(opening); err != nil {
+		if e.tunnel != nil {
+			// The connection ends a moment before ssh says why.
+			for n := 0; n < 20 && !e.tunnel.told(); n++ {
+				time.Sleep(25 * time.Millisecond)
+			}
+			if said, ok := errors.AsType[*sshError](e.tunnel.explain(err)); ok {
+				err = said
+			}
+		}
+		return nil, e.openFailure(ctx, err)
 	}
 	return e, nil
+}
+
+// openFailure is the error of opening: the caller's own end, what ssh said, or
+// the call's.
+func (e *Engine) openFailure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if said, ok := errors.AsType[*sshError](err); ok {
+		return &Error{Kind: said.kind, Op: "open Docker engine", Host: e.host, Err: said, Hint: said.hint}
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = &Error{Kind: Unreachable, Op: "open Docker engine", Host: e.host, Err: errSilent, Hint: hintUnreachable}
+	}
+	return err
 }
 
 func newEngine(api dockerAPI, host string) *Engine {
@@ -160,7 +227,7 @@ func (e *Engine) connect(ctx context.Context) error {
 	}
 	_, nvidia := i.Runtimes["nvidia"]
 	e.info = Info{
-		Name: i.Name, Version: i.ServerVersion, CPUs: i.NCPU, MemoryBytes: i.MemTotal,
+		ID: i.ID, Name: i.Name, Version: i.ServerVersion, CPUs: i.NCPU, MemoryBytes: i.MemTotal,
 		Cgroup: "v" + i.CgroupVersion + "/" + i.CgroupDriver, NvidiaRuntime: nvidia, LiveRestore: i.LiveRestoreEnabled,
 	}
 	for _, d := range i.DiscoveredDevices {
@@ -182,10 +249,26 @@ func (e *Engine) connect(ctx context.Context) error {
 }
 
 // Close frees the connections. Containers go on.
-func (e *Engine) Close() error { return e.api.Close() }
+func (e *Engine) Close() error {
+	var err error
+	if e.api != nil {
+		err = e.api.Close()
+	}
+	if e.tunnel != nil {
+		e.tunnel.close()
+	}
+	return err
+}
 
-// Host returns the engine's address.
+// Host returns what the engine's host is called.
 func (e *Engine) Host() string { return e.host }
+
+// Copies says whether files get to containers through the engine, because it
+// does not see the folders of this machine.
+func (e *Engine) Copies() bool { return e.copies }
+
+// Warning is a sentence about the connection that people should read; often "".
+func (e *Engine) Warning() string { return e.warning }
 
 // Info returns what the engine said about itself when it was opened.
 func (e *Engine) Info() Info {

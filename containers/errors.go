@@ -22,6 +22,7 @@ const (
 	NameTaken                    // a container of something else has this name
 	MountRefused                 // the engine cannot see a folder that is to be shown in the container
 	NoSpace                      // the engine's disk is full
+	Untrusted                    // who answers cannot prove to be the engine's host
 	Gone                         // the container is not there, or no more
 	BuildFailed                  // a step of an image build failed
 	Registry                     // a registry said no, or could not be reached
@@ -54,6 +55,8 @@ func (e *Error) Error() string {
 		s += "the name is taken by a container of something else"
 	case MountRefused:
 		s += "the Docker engine cannot see a folder of this machine"
+	case Untrusted:
+		s += "what answers at " + e.Host + " is not known to be the right machine"
 	case NoSpace:
 		s += "the Docker engine's disk is full"
 	case Gone:
@@ -102,6 +105,13 @@ func (e *Engine) failure(ctx context.Context, op string, err error) error {
 	if f.Kind == Unreachable && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		f.Err = errSilent
 	}
+	if e.tunnel != nil && (f.Kind == Unreachable || f.Kind == Denied) {
+		// Not ssh's own verdict: while containers run there, every failure of the
+		// connection is one to wait for.
+		if said, ok := errors.AsType[*sshError](e.tunnel.explain(err)); ok {
+			f.Kind, f.Err, f.Hint = Unreachable, said, said.hint
+		}
+	}
 	return f
 }
 
@@ -142,6 +152,7 @@ var phrases = []struct {
 	{"bind source path does not exist", MountRefused, "use an engine on this machine, or a folder that both share"},
 	{"path is not shared from the host", MountRefused, "share the folder with the engine's virtual machine"},
 	{"mounts denied", MountRefused, "share the folder with the engine's virtual machine"},
+	{"http request to an https server", Refused, "the engine there wants TLS: leave out tls=no"},
 	{"marked for removal", Gone, ""}, // asked for while the engine removes it
 }
 
@@ -154,7 +165,12 @@ func classify(err error) (Kind, string) {
 		if errors.Is(err, os.ErrPermission) || strings.Contains(err.Error(), "permission denied") {
 			return Denied, "add yourself to the group that owns the socket (sudo usermod -aG docker $USER), then log in again"
 		}
-		return Unreachable, "start Docker, or set DOCKER_HOST to where it listens"
+		for _, p := range tlsPhrases {
+			if strings.Contains(err.Error(), p.text) {
+				return p.kind, p.hint
+			}
+		}
+		return Unreachable, hintUnreachable
 	}
 	text := strings.ToLower(err.Error())
 	for _, p := range phrases {
@@ -170,6 +186,29 @@ func classify(err error) (Kind, string) {
 	}
 	return Refused, ""
 }
+
+// hintUnreachable is what to do when nothing answers.
+const hintUnreachable = "start Docker, or set DOCKER_HOST to where it listens"
+
+// tlsPhrases are what both ends of a connection say of certificates. The
+// client's error types do not survive its wrapping.
+var tlsPhrases = []struct {
+	text string
+	kind Kind
+	hint string
+}{
+	{"bad certificate", Denied, hintClientCert},
+	{"certificate required", Denied, hintClientCert},
+	{"unknown certificate authority", Denied, hintClientCert},
+	{"certificate has expired or is not yet valid", Untrusted, "renew the certificate of the host, and look at the clocks of both machines"},
+	{"certificate signed by unknown authority", Untrusted, "ca.pem is not the authority that signed the host's certificate: name the right folder with tls=DIR"},
+	{"x509: certificate is", Untrusted, "name the host as its certificate does, or give it a certificate for this name"},
+	{"cannot validate certificate", Untrusted, "name the host as its certificate does, or give it a certificate for this address"},
+	{"failed to verify certificate", Untrusted, "compare the host's certificate with ca.pem"},
+	{"server gave HTTP response to HTTPS client", Refused, "the engine there does not use TLS: set it up (docs.docker.com/engine/security/protect-access), or reach it by ssh://, or say tls=no"},
+}
+
+const hintClientCert = "the engine does not accept cert.pem: have it signed by the authority that the engine knows, or name the right folder with tls=DIR"
 
 // usage is an error of the caller.
 func usage(format string, a ...any) error { return fmt.Errorf("containers: "+format, a...) }

@@ -19,7 +19,7 @@ import (
 )
 
 func newDoctor(a *app) *cobra.Command {
-	var hosts []string
+	var hosts hostList
 	var python string
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -31,7 +31,7 @@ and 4 if only the baselines can run.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), hosts, python) },
 	}
-	c.Flags().StringSliceVar(&hosts, "host", nil, "Docker engines (default $DOCKER_HOST, else the default socket)")
+	c.Flags().Var(&hosts, "host", hostUsage)
 	c.Flags().StringVar(&python, "python", "", "Python to look at (default python3)")
 	return c
 }
@@ -49,7 +49,7 @@ type finding struct {
 // environment or image takes about 6 GB.
 const minFree = 12 << 30
 
-func (a *app) doctor(ctx context.Context, hosts []string, python string) error {
+func (a *app) doctor(ctx context.Context, hosts hostList, python string) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
@@ -58,8 +58,8 @@ func (a *app) doctor(ctx context.Context, hosts []string, python string) error {
 	defer k.close()
 	findings := []finding{checkHome(home)}
 	container := false
-	for _, host := range k.engines() {
-		engine, ready := k.checkEngine(ctx, host)
+	for _, h := range k.engines() {
+		engine, ready := k.checkEngine(ctx, h)
 		findings = append(findings, engine...)
 		container = container || ready
 	}
@@ -109,8 +109,8 @@ func checkHome(home string) finding {
 }
 
 // checkEngine looks at an engine, the trainer's image there and the GPUs.
-func (k *kit) checkEngine(ctx context.Context, host string) (out []finding, ready bool) {
-	e, err := k.engineAt(ctx, host)
+func (k *kit) checkEngine(ctx context.Context, h host) (out []finding, ready bool) {
+	e, err := k.engineAt(ctx, h)
 	if err != nil {
 		f := finding{Part: "docker", Detail: err.Error(), Remedy: "install and start Docker (https://docs.docker.com/engine/install/), or use --executor process"}
 		if h := hints(err); len(h) > 0 {
@@ -119,7 +119,7 @@ func (k *kit) checkEngine(ctx context.Context, host string) (out []finding, read
 		return []finding{f}, false
 	}
 	info := e.Info()
-	out = append(out, finding{Part: "docker", OK: true, Detail: fmt.Sprintf("engine %s on %s, %d CPUs, %.0f GB", info.Version, info.Name, info.CPUs, float64(info.MemoryBytes)/1e9)})
+	out = append(out, finding{Part: "docker", OK: true, Detail: fmt.Sprintf("engine %s on %s, %d CPUs, %.0f GB, at %s", info.Version, info.Name, info.CPUs, float64(info.MemoryBytes)/1e9, h)})
 	tag := containers.TrainerImage()
 	image, err := e.Image(ctx, tag)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 const gcPatience = 5 * time.Second
 
 func newGC(a *app) *cobra.Command {
-	var hosts []string
+	var hosts hostList
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Stop and remove what interrupted runs left behind",
@@ -26,11 +26,11 @@ running bench watches over, and containers. What had finished is kept.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), hosts) },
 	}
-	c.Flags().StringSliceVar(&hosts, "host", nil, "Docker engines (default $DOCKER_HOST, else the default socket)")
+	c.Flags().Var(&hosts, "host", hostUsage)
 	return c
 }
 
-func (a *app) gc(ctx context.Context, hosts []string) error {
+func (a *app) gc(ctx context.Context, hosts hostList) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
@@ -43,10 +43,10 @@ func (a *app) gc(ctx context.Context, hosts []string) error {
 	}
 	fmt.Fprintf(a.stdout, "%d batches stopped, %d seeds of them had finished and are kept\n", swept.Batches, swept.Kept)
 	var errs []error
-	for _, host := range kit.engines() {
-		engine, err := kit.engineAt(ctx, host)
+	for _, h := range kit.engines() {
+		engine, err := kit.engineAt(ctx, h)
 		if errors.As(err, new(*containers.Error)) {
-			fmt.Fprintf(a.stderr, "bench: no Docker engine answers at %s, so no containers were looked for there\n", address(host))
+			fmt.Fprintf(a.stderr, "bench: no Docker engine answers at %s, so no containers were looked for there\n", h)
 			continue
 		}
 		if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 
 	"bench/containers"
 	"bench/containers/trainer"
@@ -13,7 +14,8 @@ import (
 
 // imageOptions are the flags of bench image.
 type imageOptions struct {
-	host, base, indexURL, caBundle string
+	hosts                    hostList
+	base, indexURL, caBundle string
 }
 
 func newImage(a *app) *cobra.Command {
@@ -24,7 +26,7 @@ func newImage(a *app) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.PersistentFlags().StringVar(&o.host, "host", "", "Docker engine (default $DOCKER_HOST, else the default socket)")
+	c.PersistentFlags().Var(&o.hosts, "host", strings.Replace(hostUsage, "engines", "engine", 1))
 	build := &cobra.Command{
 		Use: "build", Short: "Build the image from the trainer that is in bench", Args: cobra.NoArgs,
 		Long: `Build the image from the trainer that is in bench. Its tag is the trainer's digest,
@@ -37,7 +39,7 @@ so an image always fits the bench that looks for it.`,
 	f.StringVar(&o.caBundle, "ca-bundle", "", "file with the certificates to trust while installing, for sites with an authority of their own")
 	simple := func(use, short string, args cobra.PositionalArgs, run func(context.Context, *containers.Engine, []string) error) *cobra.Command {
 		return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(c *cobra.Command, args []string) error {
-			k := &kit{app: a, hosts: []string{o.host}}
+			k := &kit{app: a, hosts: o.hosts}
 			defer k.close()
 			e, err := k.engine(c.Context())
 			if err != nil {
@@ -100,7 +102,7 @@ func (a *app) done(err error, what string) error {
 }
 
 func (a *app) imageBuild(ctx context.Context, o imageOptions) error {
-	k := &kit{app: a, hosts: []string{o.host}}
+	k := &kit{app: a, hosts: o.hosts}
 	defer k.close()
 	e, err := k.engine(ctx)
 	if err != nil {

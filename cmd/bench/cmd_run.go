@@ -32,7 +32,7 @@ type runOptions struct {
 	device     string
 	threads    int
 	slots      int
-	hosts      []string
+	hosts      hostList
 	image      string
 	python     string
 	memory     string
@@ -71,7 +71,7 @@ up by the same command.`,
 	f.StringVar(&o.device, "device", "auto", "auto, cpu, cuda")
 	f.IntVar(&o.threads, "threads", 0, "CPU threads of each batch (0: all there are, shared by --slots)")
 	f.IntVar(&o.slots, "slots", 0, "batches at a time, on each host (0: one for each GPU; one without GPUs)")
-	f.StringSliceVar(&o.hosts, "host", nil, "Docker engines, which must see the same folders as this machine (default $DOCKER_HOST, else the default socket)")
+	f.Var(&o.hosts, "host", hostUsage)
 	f.StringVar(&o.image, "image", "", "container image with a trainer (default: the one that bench image build makes)")
 	f.StringVar(&o.python, "python", "", "Python with torch and transformers for --executor process (default: an environment of its own)")
 	f.StringVar(&o.memory, "memory", "", "memory limit of each batch, such as 8g")

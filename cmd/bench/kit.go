@@ -24,7 +24,7 @@ import (
 type kit struct {
 	*app
 	home   string
-	hosts  []string // Docker engines; none: the default one
+	hosts  hostList // Docker engines; none: the default one
 	slots  int      // batches at a time on each engine; 0: one for each GPU
 	image  string   // --image
 	python string   // --python
@@ -48,25 +48,20 @@ func (k *kit) close() {
 	}
 }
 
-// engines are the addresses of the Docker engines, "" for the default one.
-func (k *kit) engines() []string {
+// engines are the hosts of the Docker engines: the default one if none is named.
+func (k *kit) engines() []host {
 	if len(k.hosts) == 0 {
-		return []string{""}
+		return []host{{}}
 	}
 	return k.hosts
-}
-
-// address says in full what an engine is called.
-func address(host string) string {
-	return cmp.Or(host, os.Getenv("DOCKER_HOST"), "unix:///var/run/docker.sock")
 }
 
 // engine opens the first Docker engine that answers. The error is that of the
 // first one.
 func (k *kit) engine(ctx context.Context) (*containers.Engine, error) {
 	var first error
-	for _, host := range k.engines() {
-		e, err := k.engineAt(ctx, host)
+	for _, h := range k.engines() {
+		e, err := k.engineAt(ctx, h)
 		if err == nil {
 			return e, nil
 		}
@@ -76,21 +71,48 @@ func (k *kit) engine(ctx context.Context) (*containers.Engine, error) {
 }
 
 // engineAt opens the engine of a host.
-func (k *kit) engineAt(ctx context.Context, host string) (*containers.Engine, error) {
+func (k *kit) engineAt(ctx context.Context, h host) (*containers.Engine, error) {
+	name := h.String()
 	k.opening.Lock()
-	defer k.opening.Unlock()
-	if e := k.opened[host]; e != nil {
+	e := k.opened[name]
+	k.opening.Unlock()
+	if e != nil {
 		return e, nil
 	}
-	e, err := containers.Open(ctx, host)
+	// Not under the lock: a host that does not answer must not hold up the others.
+	e, err := containers.OpenHost(ctx, h.Host)
 	if err != nil {
 		return nil, err
+	}
+	k.opening.Lock()
+	defer k.opening.Unlock()
+	if other := k.opened[name]; other != nil { // opened meanwhile
+		e.Close()
+		return other, nil
+	}
+	if e.Warning() != "" {
+		k.say("warning: %s", e.Warning())
+	}
+	for other, o := range k.opened {
+		if id := e.Info().ID; id != "" && o.Info().ID == id {
+			first, second := min(name, other), max(name, other)
+			k.say("warning: the hosts %s and %s report the same engine: if they are one machine, it gets twice the work", first, second)
+		}
 	}
 	if k.opened == nil {
 		k.opened = map[string]*containers.Engine{}
 	}
-	k.opened[host] = e
+	k.opened[name] = e
 	return e, nil
+}
+
+// say tells people something.
+func (k *kit) say(format string, args ...any) {
+	if k.log != nil {
+		k.log(format, args...)
+		return
+	}
+	fmt.Fprintf(k.stderr, "bench: "+format+"\n", args...)
 }
 
 // executor makes the executor of this name.
@@ -205,9 +227,9 @@ func (k *kit) unpackTrainer() (string, error) {
 // docker spreads batches over the Docker engines.
 func (k *kit) docker() *pool.Pool {
 	var hosts []pool.Host
-	for _, host := range k.engines() {
-		hosts = append(hosts, pool.Host{Name: address(host), Open: func(ctx context.Context) (runner.Executor, int, error) {
-			return k.dockerAt(ctx, host)
+	for _, h := range k.engines() {
+		hosts = append(hosts, pool.Host{Name: h.String(), Open: func(ctx context.Context) (runner.Executor, int, error) {
+			return k.dockerAt(ctx, h)
 		}})
 	}
 	o := pool.Options{Patience: k.patience}
@@ -219,21 +241,22 @@ func (k *kit) docker() *pool.Pool {
 
 // dockerAt makes the executor of one engine. It runs as many batches at a time
 // as it has GPUs that containers can be given, else one on the CPU.
-func (k *kit) dockerAt(ctx context.Context, host string) (runner.Executor, int, error) {
-	e, err := k.engineAt(ctx, host)
+func (k *kit) dockerAt(ctx context.Context, h host) (runner.Executor, int, error) {
+	e, err := k.engineAt(ctx, h)
 	if err != nil {
 		return nil, 0, err
 	}
+	slots := cmp.Or(h.slots, k.slots)
 	image, hint := k.image, "docker pull "+k.image
 	if image == "" {
 		image, hint = containers.TrainerImage(), "bench image build"
-		if host != "" {
-			hint += " --host " + host
+		if h.Address != "" {
+			hint += " --host '" + h.Address + "'"
 		}
 	}
 	executor := docker.New(e, docker.Options{Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version()})
-	if k.slots > 0 || k.limits.GPU == "none" {
-		return executor, max(1, k.slots), nil
+	if slots > 0 || k.limits.GPU == "none" {
+		return executor, max(1, slots), nil
 	}
 	found, err := e.GPUs(ctx, image)
 	if containers.IsKind(err, containers.ImageMissing) {

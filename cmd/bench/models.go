@@ -206,6 +206,8 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 		executor = "docker"
 		if o.python != "" {
 			executor = "process"
+		} else if len(o.hosts) > 0 {
+			// Who names hosts does not want everything to run here instead.
 		} else if _, err := k.engine(ctx); err != nil {
 			if o.remoteCode || o.image != "" || !containers.IsKind(err, containers.Unreachable) {
 				return "", "", err

@@ -29,7 +29,7 @@ type sweepFile struct {
 	Protocol    string        `yaml:"protocol"`
 	Set         []string      `yaml:"set"` // key=value
 	Executor    string        `yaml:"executor"`
-	Hosts       []string      `yaml:"hosts"`
+	Hosts       []hostEntry   `yaml:"hosts"`
 	Image       string        `yaml:"image"`
 	Python      string        `yaml:"python"`
 	Batch       string        `yaml:"batch"`
@@ -102,7 +102,7 @@ func readSweep(path string) (*sweep, error) {
 	o := runOptions{
 		selection: selection{suite: f.Suite, names: f.Datasets, tasks: f.Tasks, langs: f.Languages, picking: picking{pickOn: "val", scoreOn: "test"}},
 		seeds:     job.DefaultSeeds, executor: "auto", protocol: "paper", set: f.Set, batch: "seed", device: "auto",
-		threads: f.Threads, slots: f.Slots, hosts: f.Hosts, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
+		threads: f.Threads, slots: f.Slots, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
 		remoteCode: f.RemoteCode, partial: f.Partial,
 	}
 	for to, from := range map[*string]string{&o.executor: f.Executor, &o.protocol: f.Protocol, &o.batch: f.Batch, &o.device: f.Device, &o.pickOn: f.PickOn, &o.scoreOn: f.ScoreOn} {
@@ -113,13 +113,8 @@ func readSweep(path string) (*sweep, error) {
 	if f.Seeds != nil {
 		o.seeds = *f.Seeds
 	}
-	seen := map[string]bool{}
-	for _, h := range f.Hosts {
-		if seen[h] {
-			errs = append(errs, fmt.Errorf("%s: host %s is there twice", path, h))
-		}
-		seen[h] = true
-	}
+	hosts, wrong := hostsOf(path, f.Hosts)
+	o.hosts, errs = hosts, append(errs, wrong...)
 	if err := o.validate(); err != nil {
 		errs = append(errs, fmt.Errorf("%s: %w", path, err))
 	}

@@ -28,6 +28,7 @@ type Extra struct {
 	dir    string
 	bridge string
 	gpus   bool
+	args   []string // more of dockerd
 	cmd    *exec.Cmd
 	exited chan struct{}
 }
@@ -43,6 +44,24 @@ var extras atomic.Int32
 // machine's packet filter alone: "none" would delete the other engine's bridge.
 func StartExtra(t testing.TB, liveRestore, gpus bool) *Extra {
 	t.Helper()
+	return startExtra(t, liveRestore, gpus, nil)
+}
+
+// StartTLS starts an engine that also listens on a port of the loopback
+// interface, to who has a certificate of an authority of its own. c is that
+// authority.
+func StartTLS(t testing.TB) (x *Extra, address string, c *Authority) {
+	t.Helper()
+	c = NewAuthority(t)
+	server := c.Issue("127.0.0.1")
+	address = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
+	x = startExtra(t, true, false, []string{"-H", "tcp://" + address, "--tlsverify",
+		"--tlscacert", filepath.Join(server, "ca.pem"), "--tlscert", filepath.Join(server, "cert.pem"), "--tlskey", filepath.Join(server, "key.pem")})
+	return x, "tcp://" + address, c
+}
+
+func startExtra(t testing.TB, liveRestore, gpus bool, args []string) *Extra {
+	t.Helper()
 	if os.Getuid() != 0 {
 		Need(t, "docker", "an engine of its own can only be started by root")
 	}
@@ -57,7 +76,7 @@ func StartExtra(t testing.TB, liveRestore, gpus bool) *Extra {
 		t.Fatal(err)
 	}
 	number := (os.Getpid() + 7919*int(extras.Add(1))) % 100000 // differs between tests that run at once
-	x := &Extra{t: t, dir: dir, gpus: gpus, Host: "unix://" + filepath.Join(dir, "s"), Instance: "test-" + filepath.Base(dir), bridge: fmt.Sprintf("bt%d", number)}
+	x := &Extra{t: t, dir: dir, gpus: gpus, args: args, Host: "unix://" + filepath.Join(dir, "s"), Instance: "test-" + filepath.Base(dir), bridge: fmt.Sprintf("bt%d", number)}
 	config, err := json.Marshal(map[string]any{"live-restore": liveRestore})
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "daemon.json"), config, 0o644)
@@ -105,6 +124,7 @@ func (x *Extra) up() bool {
 	defer log.Close()
 	x.cmd = exec.Command("dockerd", "-H", x.Host, "--config-file", p("daemon.json"), "--data-root", p("data"), "--exec-root", p("exec"), "-p", p("pid"),
 		"--bridge="+x.bridge, "--iptables=false", "--ip6tables=false")
+	x.cmd.Args = append(x.cmd.Args, x.args...)
 	x.cmd.Env = append(os.Environ(), "PATH="+p("bin")+":"+os.Getenv("PATH"))
 	x.cmd.Stdout, x.cmd.Stderr = log, log
 	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

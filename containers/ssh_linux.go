@@ -1,0 +1,16 @@
+package containers
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// dieWithParent puts cmd into a process group of its own, which a Ctrl-C does
+// not reach, and has the kernel end it when this process dies however.
+func dieWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+}
+
+// endGroup ends a process that dieWithParent prepared, and its children.
+func endGroup(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGTERM) }
