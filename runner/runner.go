@@ -48,6 +48,8 @@ type Request struct {
 	Threads int    // for each batch; 0: all
 	// Retry runs jobs again that failed for good.
 	Retry bool
+	// Skip says which models are not wanted on which data sets. nil: all are.
+	Skip func(model, dataset string) bool
 }
 
 // Runner runs requests. All fields must be set, but those that say what 0 is.
@@ -207,6 +209,9 @@ func (x *run) plan() error {
 	for _, m := range x.req.Models {
 		var cells []*cell
 		for _, d := range x.req.Datasets {
+			if x.req.Skip != nil && x.req.Skip(m.ID, d.Name) {
+				continue
+			}
 			t, err := x.Tasks(string(d.Kind))
 			if err != nil {
 				return fmt.Errorf("data set %s: %w", d.Name, err)

@@ -20,7 +20,6 @@ import (
 	"bench/scoring/leaderboard"
 	"bench/scoring/leaderboard/figure"
 	"bench/scoring/leaderboard/web"
-	"bench/scoring/transfer"
 	"bench/tasks/all"
 
 	"github.com/spf13/cobra"
@@ -38,6 +37,7 @@ type boardFlags struct {
 	partial, everyone      bool
 	score, errors          string
 	languages, tasks, sets []string
+	columns                []leaderboard.Column // instead of a suite
 }
 
 func newLeaderboard(a *app) *cobra.Command {
@@ -76,7 +76,7 @@ that lack a data set follow apart, with what is missing.`,
 	f.StringVar(&b.score, "score", "mean", "mean of scores, or rank: EuroEval's rank score, the lower the better")
 	f.StringVar(&b.errors, "errors", "propagated", "propagated from the raw scores; mean: ScandEval's plain mean of half-widths; bootstrap: EuroEval's, over data sets and seeds")
 	f.StringVar(&b.plot, "plot", "", "draw the scores and their intervals into this file instead (.svg, .pdf, .png, .eps); of one --dataset the seeds too")
-	f.StringVar(&b.transfer, "transfer", "", "with --format html: show this table of bench transfer, --scores or --models, as a heat map")
+	f.StringVar(&b.transfer, "transfer", "", "html and json: with the table of bench transfer that this file holds, as its --scores or --models (default: the paper's models, if all their scores are recorded)")
 	f.IntVar(&b.top, "top", 30, "models in the plot")
 	f.BoolVar(&b.everyone, "incomplete", false, "text: list all incomplete models")
 	return c
@@ -86,8 +86,9 @@ func (a *app) leaderboard(f boardFlags) error {
 	if !slices.Contains([]string{"text", "json", "csv", "html"}, f.format) {
 		return usage("bench leaderboard --help", "there is no format %q; there are text, json, csv, html", f.format)
 	}
-	if f.transfer != "" && f.format != "html" {
-		return usage("bench leaderboard --format html --transfer "+f.transfer, "--transfer is for the page")
+	whole := f.format == "html" || f.format == "json" || a.json && f.format == "text"
+	if f.transfer != "" && !whole {
+		return usage("bench leaderboard --format html --transfer "+f.transfer, "--transfer is for the page and for JSON")
 	}
 	plot := ""
 	if f.plot != "" {
@@ -106,8 +107,13 @@ func (a *app) leaderboard(f boardFlags) error {
 	if f.plot != "" {
 		return a.output(f.plot, func(w io.Writer) error { return figure.Write(w, plot, board, max(1, f.top)) })
 	}
+	if whole {
+		if board.Transfer, err = a.heatMap(f.transfer, board.Protocols); err != nil {
+			return err
+		}
+	}
 	if f.format == "html" {
-		return a.page(cmp.Or(f.out, "leaderboard"), f.transfer, board)
+		return a.page(cmp.Or(f.out, "leaderboard"), board)
 	}
 	return a.output(f.out, func(w io.Writer) error {
 		switch {
@@ -123,36 +129,55 @@ func (a *app) leaderboard(f boardFlags) error {
 }
 
 // page writes the board as a page.
-func (a *app) page(dir, table string, board *leaderboard.Board) error {
+func (a *app) page(dir string, board *leaderboard.Board) error {
 	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
 		return usage("name a folder with -o", "%s is a file", dir)
 	}
-	o := web.Options{Title: "ScandEval with bench"}
-	if table != "" {
-		t, err := a.transferTable(table)
-		if err != nil {
-			return err
-		}
-		o.Transfer = heatMap(t)
-	}
-	if err := web.Write(dir, board, o); err != nil {
+	if err := web.Write(dir, board, web.Options{Title: "ScandEval with bench"}); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "bench: the page is %s; it works from there and from any web server\n", filepath.Join(dir, "index.html"))
 	return nil
 }
 
-// heatMap shows a table of scores by the languages of models and of data sets.
-func heatMap(t *transfer.Table) *web.Transfer {
-	out := &web.Transfer{Columns: t.Columns, Note: "Mean scores of models made for the language of the row on the data sets in the language of the column. bench transfer tests which groups of languages help each other."}
-	for i, language := range t.Models {
-		row := web.TransferRow{Language: language}
-		for _, x := range t.Scores[i] {
-			row.Values = append(row.Values, scoring.Num(x))
+// heatMap makes the table of bench transfer: of a file, or of what is recorded of
+// the models in a file under the board's protocol. Without a file it is that of
+// the paper's models; nil if they lack a score.
+func (a *app) heatMap(path string, protocols []string) (*leaderboard.Transfer, error) {
+	var list string
+	if path != "" {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, usage("", "%w", err)
 		}
-		out.Rows = append(out.Rows, row)
+		first, _, _ := strings.Cut(string(text), "\n")
+		if fields := strings.Split(first, ","); len(fields) != 2 {
+			table, err := readTable(path)
+			if err != nil {
+				return nil, err
+			}
+			t := leaderboard.OfTable(table)
+			return &t, nil
+		}
+		list = path
 	}
-	return out
+	models, err := representatives(list)
+	if err != nil {
+		return nil, err
+	}
+	f := transferBoard(models, slices.Concat(leaderboard.Mainland(), leaderboard.Insular()), "", false)
+	if len(protocols) == 1 {
+		f.protocols = protocols
+	}
+	board, err := a.board(f)
+	if err != nil {
+		return nil, err
+	}
+	t := board.TransferOf(models)
+	if _, missing := t.Table(); path == "" && len(missing) > 0 {
+		return nil, nil
+	}
+	return &t, nil
 }
 
 // losses looks validation losses up among the jobs of a home.
@@ -206,6 +231,8 @@ func (a *app) board(f boardFlags) (*leaderboard.Board, error) {
 	}
 	columns, ok := suites[f.suite]
 	switch {
+	case f.columns != nil:
+		columns = f.columns
 	case f.suite == "":
 		// Named languages and data sets may be of any suite.
 		if len(f.sets) == 0 && len(f.languages) == 0 && slices.ContainsFunc(leaderboard.Mainland(), func(c leaderboard.Column) bool {

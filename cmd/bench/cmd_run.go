@@ -19,6 +19,7 @@ import (
 	"bench/tasks/all"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // runOptions are the flags of bench run.
@@ -40,6 +41,8 @@ type runOptions struct {
 	remoteCode bool
 	partial    bool
 	retry      bool
+	// skip says which models are not wanted on which data sets; nil: all are.
+	skip func(model, dataset string) bool
 }
 
 func newRun(a *app) *cobra.Command {
@@ -61,7 +64,12 @@ up by the same command.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.run(c.Context(), args, o) },
 	}
-	f := c.Flags()
+	o.addFlags(c.Flags())
+	return c
+}
+
+// addFlags adds what every command that trains can be told.
+func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	o.selection.addFlags(f)
 	f.IntVar(&o.seeds, "seeds", job.DefaultSeeds, "seeds for each data set")
 	f.StringVar(&o.executor, "executor", "auto", "where models train: auto, docker, process (no sandbox)")
@@ -79,7 +87,6 @@ up by the same command.`,
 	f.BoolVar(&o.remoteCode, "allow-remote-code", false, "let code from the models' repositories run (docker only)")
 	f.BoolVar(&o.partial, "partial", false, "build data sets also where a source cannot be had, smaller, and mark them")
 	f.BoolVar(&o.retry, "retry", false, "run failed jobs again that failed for good")
-	return c
 }
 
 func protocolNames() string {
@@ -174,7 +181,7 @@ func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *pre
 			Home: home, Version: version(), Tasks: all.Lookup, Executor: k.executor, Slots: slots, Results: results.Open(home),
 		},
 		request: runner.Request{
-			Models: models, Datasets: sets, Protocol: protocol, Seeds: o.seeds, BatchBy: o.batch, Device: o.device, Threads: o.threads, Retry: o.retry,
+			Models: models, Datasets: sets, Protocol: protocol, Seeds: o.seeds, BatchBy: o.batch, Device: o.device, Threads: o.threads, Retry: o.retry, Skip: o.skip,
 		},
 	}, nil
 }

@@ -61,15 +61,15 @@ func (k *kit) builder() (*build.Builder, error) {
 	return b, nil
 }
 
-// data opens the selected data sets, building those that are not there.
-func (k *kit) data(ctx context.Context, s selection, partial bool) ([]*datasets.Dataset, error) {
+// names lists the selected data sets, and the builder that knows them.
+func (k *kit) names(ctx context.Context, s selection) (*build.Builder, []string, error) {
 	b, err := k.builder()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	suite := s.suite
 	if suite == "" && len(s.names) == 0 && len(s.tasks)+len(s.langs) == 0 {
-		return nil, usage("bench run MODEL --suite paper, or --suite sample to try it without a download", "which data sets? Give --suite, --dataset, --task or --language")
+		return nil, nil, usage("bench run MODEL --suite paper, or --suite sample to try it without a download", "which data sets? Give --suite, --dataset, --task or --language")
 	}
 	var kinds []datasets.Kind
 	for _, t := range s.tasks {
@@ -77,13 +77,20 @@ func (k *kit) data(ctx context.Context, s selection, partial bool) ([]*datasets.
 	}
 	named, err := k.resolve(ctx, b, s.names)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	names, err := b.Select(build.Selection{Suite: suite, Names: named, Tasks: kinds, Languages: s.langs})
 	if err != nil {
-		return nil, &usageError{err: err}
+		return nil, nil, &usageError{err: err}
 	}
-	if names, err = s.picking.apply(b, names); err != nil {
+	names, err = s.picking.apply(b, names)
+	return b, names, err
+}
+
+// data opens the selected data sets, building those that are not there.
+func (k *kit) data(ctx context.Context, s selection, partial bool) ([]*datasets.Dataset, error) {
+	b, names, err := k.names(ctx, s)
+	if err != nil {
 		return nil, err
 	}
 	var sets []*datasets.Dataset

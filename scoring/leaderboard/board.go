@@ -39,6 +39,8 @@ type Board struct {
 	Unranked  []Row         `json:"incomplete"` // with what is missing, by name
 	LeftOut   []LeftOut     `json:"left_out"`
 	Notes     []string      `json:"notes"`
+	// Transfer is filled in by who shows it; see OfTable and Board.TransferOf.
+	Transfer *Transfer `json:"transfer,omitempty"`
 }
 
 // Filters say what a board was asked for; empty ones let everything through.

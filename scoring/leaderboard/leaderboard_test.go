@@ -22,6 +22,7 @@ import (
 	"bench/scoring/results"
 	"bench/scoring/results/scandeval"
 	"bench/scoring/stats"
+	"bench/scoring/transfer"
 )
 
 var tasks = []leaderboard.Task{
@@ -360,6 +361,10 @@ func TestSchema(t *testing.T) {
 	if recs, err := golden(); err == nil {
 		boards = append(boards, build(t, recs, leaderboard.Options{Columns: slices.Concat(leaderboard.Mainland(), leaderboard.Insular())}), build(t, recs, leaderboard.Options{Columns: leaderboard.Mainland(), Score: "rank", Errors: "mean"}), build(t, recs, leaderboard.Options{Columns: leaderboard.Insular(), Errors: "bootstrap"}))
 	}
+	table := leaderboard.OfTable(&transfer.Table{Models: []string{"da", "sv", "en"}, Columns: []string{"da", "sv"}, Scores: [][]float64{{60, 50}, {49, 61}, {40, 41}}})
+	boards[0].Transfer = &table
+	gaps := boards[1].TransferOf([]transfer.Representative{{Language: "da", Model: "g"}, {Language: "sv", Model: "none"}})
+	boards[1].Transfer = &gaps
 	for i, b := range boards {
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(encode(t, b)))
 		if err != nil {

@@ -36,22 +36,6 @@ var assets embed.FS
 // Options of a page.
 type Options struct {
 	Title string // "": Leaderboard
-	// Transfer is shown as a heat map; nil: there is none.
-	Transfer *Transfer
-}
-
-// Transfer is a table of scores: how well models pretrained on the languages of
-// a row do in the language of a column.
-type Transfer struct {
-	Note    string        `json:"note"`
-	Columns []string      `json:"columns"` // language codes
-	Rows    []TransferRow `json:"rows"`
-}
-
-// TransferRow is one of Transfer.
-type TransferRow struct {
-	Language string          `json:"language"` // code
-	Values   []scoring.Value `json:"values"`
 }
 
 // Write writes the page of a board into dir, which is made if it is not there.
@@ -140,7 +124,7 @@ type page struct {
 	Datasets  []leaderboard.DatasetInfo `json:"datasets"`
 	Models    []model                   `json:"models"`
 	LeftOut   []leaderboard.LeftOut     `json:"left_out"`
-	Transfer  *Transfer                 `json:"transfer,omitempty"`
+	Transfer  *leaderboard.Transfer     `json:"transfer,omitempty"`
 }
 
 // model is a row of the table. A score is [mean, half-width of its interval],
@@ -185,7 +169,7 @@ func value(v scoring.Value) number {
 func newPage(b *leaderboard.Board, o Options) page {
 	p := page{
 		Title: o.Title, Newest: b.Newest, Bench: b.Bench, Score: b.Score, Errors: b.Errors, Protocols: b.Protocols, Mixed: b.Mixed,
-		Notes: b.Notes, Languages: b.Languages, Tasks: b.Tasks, Datasets: b.Datasets, LeftOut: b.LeftOut, Transfer: o.Transfer, Models: []model{},
+		Notes: b.Notes, Languages: b.Languages, Tasks: b.Tasks, Datasets: b.Datasets, LeftOut: b.LeftOut, Transfer: b.Transfer, Models: []model{},
 	}
 	if p.Title == "" {
 		p.Title = "Leaderboard"

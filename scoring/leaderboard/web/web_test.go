@@ -175,7 +175,10 @@ const (
 func TestPage(t *testing.T) {
 	ctx := browser(t)
 	board := made(t, 30, 18)
-	dir := write(t, board, Options{Title: "Scores <of> a test", Transfer: &Transfer{Note: "A note.", Columns: []string{"da", "sv"}, Rows: []TransferRow{{"da", []scoring.Value{scoring.Num(70), scoring.Num(60)}}, {"en", []scoring.Value{scoring.Num(50), {Undefined: "none"}}}}}})
+	board.Transfer = &leaderboard.Transfer{Columns: []string{"da", "sv"}, Rows: []leaderboard.TransferRow{
+		{Language: "da", Model: "org/model-001", Values: []scoring.Value{scoring.Num(70), scoring.Num(60)}}, {Language: "en", Values: []scoring.Value{scoring.Num(50), {Undefined: "none"}}},
+	}}
+	dir := write(t, board, Options{Title: "Scores <of> a test"})
 	page := address(dir)
 	do(t, ctx, chromedp.Navigate(page), chromedp.WaitVisible("table.board"))
 	shot(t, ctx, "table")

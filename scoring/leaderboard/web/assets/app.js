@@ -370,7 +370,7 @@ window.details = {};
     if (!t) { notFound("transfer"); return; }
     const all = t.rows.flatMap((r) => r.values).filter((v) => typeof v === "number"), low = Math.min(...all), high = Math.max(...all);
     const colour = (v) => `color-mix(in srgb, var(--bar) ${Math.round(100 * Math.max(0, Math.min(1, (v - low) / (high - low || 1))))}%, transparent)`;
-    main.replaceChildren(el("h2", {}, "Transfer between languages"), el("p", { class: "note" }, t.note),
+    main.replaceChildren(el("h2", {}, "Transfer between languages"), el("p", { class: "note" }, "Mean scores of models made for the language of the row, on the data sets in the language of the column."),
       el("div", { class: "scroll" }, el("table", { class: "heat" }, el("thead", {}, el("tr", { class: "columns" }, el("th", { class: "name", style: "top:0" }, "Made for"), t.columns.map((c) => el("th", { scope: "col", style: "top:0" }, languageName(c))))),
         el("tbody", {}, t.rows.map((r) => el("tr", {}, el("th", { scope: "row", class: "name" }, languageName(r.language)), r.values.map((v) => el("td", typeof v === "number" ? { style: `background:${colour(v)}` } : {}, typeof v === "number" ? fixed(v) : "—"))))))));
   }
