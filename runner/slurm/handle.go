@@ -1,0 +1,324 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bench/internal/hostile"
+	"bench/runner"
+	"bench/runner/job"
+)
+
+const (
+	// filePause is the longest time between two looks at a batch's files.
+	filePause = time.Second
+	// causePatience is how long Slurm is waited for to say why a program failed.
+	causePatience = 30 * time.Second
+	// witnessPatience is how long a result file is waited for when Slurm says
+	// that the job is over: network file systems show new files late.
+	witnessPatience = 3 * time.Second
+	// lateWitness is the same for a job that went well, which must have one.
+	lateWitness = time.Minute
+	maxWitness  = 64 << 10
+)
+
+// handle is a batch, submitted or ended.
+type handle struct {
+	e *Executor
+	b job.Batch
+	d job.Dir
+	r record
+
+	seen time.Time     // when the result file, or the end in Slurm, was seen first
+	done chan struct{} // closed when exit and err are known
+	exit job.Exit
+	err  error
+}
+
+// witness is exit.json, which the batch script wrote.
+type witness struct {
+	Schema  int    `json:"schema"`
+	Code    int    `json:"code"` // as a shell has it: 128 + n for signal n
+	Term    bool   `json:"term"` // the script got SIGTERM
+	Node    string `json:"node"`
+	Job     string `json:"job"`
+	Runtime string `json:"runtime"` // container program, or none
+	Network string `json:"network"` // cut, open
+	Began   int64  `json:"began"`   // Unix time on the node
+	Ended   int64  `json:"ended"`
+}
+
+func (h *handle) run() string          { return filepath.Join(own(h.d), h.r.Run) }
+func (h *handle) out() string          { return filepath.Join(h.run(), "out") }
+func (h *handle) Where() runner.Where  { return h.r.Where }
+func (h *handle) save() error          { return writeJSON(h.d.Executor(), h.r) }
+func (h *handle) file(n string) string { return filepath.Join(h.run(), n) }
+
+// prepare makes the folder of this start, with the script in it.
+func (h *handle) prepare() (string, error) {
+	if err := os.MkdirAll(h.out(), 0o700); err != nil {
+		return "", err
+	}
+	for _, j := range h.b.Jobs {
+		// What is done already is not done again: the trainer looks for this file.
+		if _, err := os.Lstat(filepath.Join(h.d.Out(), string(j.ID), outcomeName)); err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			return "", err
+		}
+		if err := os.MkdirAll(filepath.Join(h.out(), string(j.ID)), 0o777); err != nil {
+			return "", err
+		}
+		if err := os.WriteFile(filepath.Join(h.out(), string(j.ID), outcomeName), []byte("{}\n"), 0o666); err != nil {
+			return "", err
+		}
+	}
+	o := h.e.o
+	p := program{
+		batch: h.b.ID.Short() + " of " + h.b.Model.ID, run: h.run(), in: h.d.In(), events: h.d.Events(), log: h.d.Log(),
+		threads: h.b.Threads, cpuOnly: h.r.Where.GPUs == nil, needs: []string{h.d.In()},
+	}
+	if p.threads == 0 {
+		p.threads = int(o.Limits.CPUs)
+	}
+	b := h.b
+	if b.Model.Path != "" {
+		p.needs = append(p.needs, b.Model.Path)
+	}
+	if o.Image != "" {
+		p.runtimes, p.image = o.Runtimes, o.Image
+		if filepath.IsAbs(o.Image) {
+			p.needs = append(p.needs, o.Image)
+		}
+		if b.Model.Path != "" {
+			real, err := filepath.EvalSymlinks(b.Model.Path)
+			if err != nil {
+				return "", fmt.Errorf("model %s: %w", b.Model.ID, err)
+			}
+			p.model, b.Model.Path = showModel(real)
+		}
+	} else {
+		p.env = append(p.env, libraryEnv...)
+		if p.argv = o.Command; len(p.argv) == 0 {
+			p.argv = []string{o.Python, "-m", "bench_trainer"}
+			p.env = append(p.env, "PYTHONPATH="+o.Trainer)
+			p.needs = append(p.needs, o.Trainer)
+		}
+		p.env = append(p.env, o.Env...)
+		p.needs = append(p.needs, p.argv[0])
+	}
+	// In a container it takes the place of that in Dir.In.
+	if err := writeJSON(h.file("batch.json"), b); err != nil {
+		return "", err
+	}
+	script, err := p.script()
+	if err != nil {
+		return "", err
+	}
+	// For people: Slurm keeps a copy of its own.
+	return script, os.WriteFile(h.file("script.sh"), []byte(script), 0o600)
+}
+
+const outcomeName = "outcome.json"
+
+// collect moves the folders of finished jobs to Dir.Out. Each start of a batch
+// has an out folder of its own, so that a node which was given up, and goes on
+// nevertheless, writes to where nobody looks any more.
+func (h *handle) collect() error {
+	// Read as a folder: network file systems bring it up to date then.
+	entries, err := os.ReadDir(h.out())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for _, f := range entries {
+		there[f.Name()] = true
+	}
+	for _, j := range h.b.Jobs {
+		from, to := filepath.Join(h.out(), string(j.ID)), filepath.Join(h.d.Out(), string(j.ID))
+		if !there[string(j.ID)] || exists(filepath.Join(to, outcomeName)) || !exists(filepath.Join(from, outcomeName)) {
+			continue
+		}
+		// Another bench may do the same at the same time.
+		if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(to, outcomeName)) {
+			return err
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// read returns what the batch script wrote; nil if it has not.
+func (h *handle) read() (*witness, error) {
+	entries, err := os.ReadDir(h.run())
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	for _, f := range entries {
+		switch f.Name() {
+		case "exit.json":
+			var w witness
+			if err := readJSON(h.file("exit.json"), &w); err != nil {
+				return nil, err
+			}
+			return &w, nil
+		case "lacks":
+			b, err := hostile.ReadFile(h.run(), "lacks", maxWitness)
+			if err != nil {
+				return nil, err
+			}
+			what := strings.TrimSpace(string(b))
+			hint := "put it on a file system that the nodes share; HOME is chosen with --home, the models' folder with HF_HOME"
+			if !filepath.IsAbs(what) {
+				hint = "choose another partition with --slurm-partition, or look at the node (Slurm job " + h.r.Job + ")"
+			}
+			return nil, &runner.PreconditionError{What: fmt.Sprintf("a node of %s does not have %s", h.r.Where.Host, what), Hint: hint}
+		}
+	}
+	return nil, nil
+}
+
+// look returns how the batch ended; nil if it has not, as far as is known. It is
+// for one goroutine.
+func (h *handle) look() (*job.Exit, error) {
+	w, err := h.read()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.collect(); err != nil {
+		return nil, err
+	}
+	if w != nil && w.Code == 0 && !w.Term {
+		return &job.Exit{}, nil
+	}
+	s, known := h.e.watcher.state(h.r.Job)
+	over := known && (s.over() || s.gone())
+	if w == nil && !over {
+		return nil, nil
+	}
+	if h.seen.IsZero() {
+		h.seen = time.Now()
+		h.e.watcher.hurry()
+	}
+	waited := time.Since(h.seen)
+	switch {
+	case w != nil && !over: // it failed; Slurm will know why
+		if waited < causePatience {
+			return nil, nil
+		}
+		s = state{}
+	case w != nil:
+	case s.Name == "COMPLETED" && waited < lateWitness, waited < min(witnessPatience, 4*h.e.o.Poll):
+		return nil, nil
+	case s.Name == "FAILED" && s.Told && s.Code == exitNoFolder:
+		return nil, &runner.PreconditionError{
+			What: fmt.Sprintf("node %s of %s does not see %s", s.Node, h.r.Where.Host, h.run()),
+			Hint: "choose with --home a folder on a file system that the nodes share with this machine",
+		}
+	}
+	if err := h.collect(); err != nil { // what came between the two
+		return nil, err
+	}
+	x := conclude(h.r.Job, w, s)
+	return &x, nil
+}
+
+// follow watches over the batch until it has ended. It waits for as long as it
+// takes, also while Slurm does not answer: a batch that cannot be seen may run.
+func (h *handle) follow() {
+	defer close(h.done)
+	defer h.e.watcher.watch(h.r.Job, h.r.Name)()
+	longest := min(filePause, h.e.o.Poll)
+	var failing time.Time
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longest) {
+		exit, err := h.look()
+		switch {
+		case exit != nil:
+			h.exit = *exit
+			return
+		case err == nil:
+			failing = time.Time{}
+		case failing.IsZero():
+			failing = time.Now()
+		}
+		// A network file system may fail for a while.
+		if errors.As(err, new(*runner.PreconditionError)) || err != nil && time.Since(failing) > h.e.o.Patience {
+			h.err = fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
+			return
+		}
+		time.Sleep(pause)
+	}
+}
+
+// over says whether the batch has ended, and waits for Slurm's answer if that
+// alone can tell.
+func (h *handle) over(ctx context.Context) (bool, error) {
+	limit := time.After(2 * callTimeout)
+	for {
+		select {
+		case <-h.done:
+			return true, nil
+		case <-ctx.Done():
+			return false, context.Cause(ctx)
+		case <-limit: // Slurm is away: it may run
+			return false, nil
+		case <-time.After(20 * time.Millisecond):
+		}
+		if s, known := h.e.watcher.state(h.r.Job); known && !s.over() && !s.gone() && !exists(h.file("exit.json")) {
+			return false, nil
+		}
+	}
+}
+
+// Wait implements runner.Handle.
+func (h *handle) Wait(ctx context.Context) (job.Exit, error) {
+	select {
+	case <-h.done:
+		return h.exit, h.err
+	default:
+	}
+	select {
+	case <-h.done:
+		return h.exit, h.err
+	case <-ctx.Done():
+		return job.Exit{}, ctx.Err()
+	}
+}
+
+// Stop implements runner.Handle: it cancels the job and waits until it is over.
+// Slurm sends SIGTERM, and after its KillWait (30 s by default) SIGKILL.
+func (h *handle) Stop(ctx context.Context) error {
+	select {
+	case <-h.done:
+		return nil
+	default:
+	}
+	err := h.e.cluster.cancel(ctx, h.r.Job)
+	if err == nil {
+		h.e.watcher.hurry()
+		select {
+		case <-h.done:
+			return nil
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	return fmt.Errorf("batch %s: Slurm job %s cannot be stopped: %w", h.b.ID.Short(), h.r.Job, precondition(err))
+}

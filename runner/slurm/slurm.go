@@ -1,0 +1,456 @@
+// Package slurm runs trainers as jobs of a Slurm cluster: one sbatch for one
+// batch. The cluster's scheduler decides where and when; bench waits.
+//
+// The folder of a batch must lie on a file system that the cluster's nodes see
+// under the same name, as the home folders of clusters do. Nothing else leads
+// from a node to bench: no port, no agent. The batch script writes a result
+// file when the trainer has ended, and that is the best witness; Slurm is asked
+// for what the script could not tell: that it was killed, and why.
+//
+// A batch is submitted under a name that is written down first. So it is found
+// again when bench dies at any instant, and a batch is never submitted twice.
+package slurm
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"bench/internal/atomicfile"
+	"bench/internal/hostile"
+	"bench/runner"
+	"bench/runner/job"
+)
+
+// Name is what records call this executor.
+const Name = "slurm"
+
+// Options of an executor.
+type Options struct {
+	// Partition and Account are those of sbatch; empty: the site's defaults.
+	Partition, Account string
+	// Extra are further options of sbatch, a word each, such as --qos=high or
+	// --gpus=a100:1. They come after those that follow from Limits, and so win.
+	Extra []string
+	// Limits of each batch, as requests: CPUs, memory and time are what Slurm
+	// is asked for and enforces; 0 leaves each to the partition's default. Time is rounded up to minutes.
+	Limits runner.Limits
+
+	// Python and Trainer run the trainer as a process of the job:
+	//	Python -m bench_trainer --batch IN/batch.json --out OUT
+	// with Trainer as PYTHONPATH. Both are paths that the nodes see.
+	Python, Trainer string
+	// Command, if set, is used instead of Python -m bench_trainer.
+	Command []string
+	// Env holds further variables of the trainer, NAME=value. Without a container only.
+	Env []string
+
+	// Image, if set, is what containers are made of: a file of the runtime's
+	// own format that the nodes see, or a reference that the nodes can resolve.
+	// Its entrypoint is the trainer.
+	Image string
+	// Runtimes are the container programs to try on the node, in this order;
+	// nil: Runtimes(). A node that has none does not run the batch.
+	Runtimes []string
+
+	// Poll is the time between two questions to Slurm, for all batches
+	// together; 0: 10 s. The batches' files are looked at more often.
+	Poll time.Duration
+	// Patience is how long a submission is tried again when the controller does
+	// not answer, or takes no more jobs of this user; 0: 15 min.
+	Patience time.Duration
+	// Notice is told, in a sentence, of what a person may want to know. May be nil.
+	Notice func(string)
+}
+
+// New returns an executor. It asks Slurm nothing; see Executor.Check.
+func New(o Options) *Executor {
+	o.Poll = cmp.Or(o.Poll, 10*time.Second)
+	o.Patience = cmp.Or(o.Patience, 15*time.Minute)
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
+	if o.Runtimes == nil {
+		o.Runtimes = Runtimes()
+	}
+	return &Executor{o: o, watcher: newWatcher(o.Poll, o.Notice)}
+}
+
+// Executor implements runner.Executor.
+type Executor struct {
+	o       Options
+	cluster cluster
+	watcher *watcher
+
+	mu    sync.Mutex
+	place *place // nil: not asked yet
+}
+
+// place is what Check found out about the cluster.
+type place struct {
+	host string // CLUSTER/PARTITION
+	gpus bool   // the partition has nodes with GPUs
+}
+
+// Check finds out whether batches can be submitted: that Slurm answers and has
+// the partition. What else is wrong, sbatch says of the first batch. The error is a
+// *runner.PreconditionError, but for ctx's own.
+func (e *Executor) Check(ctx context.Context) error {
+	_, err := e.look(ctx)
+	return err
+}
+
+// look asks about the cluster, once.
+func (e *Executor) look(ctx context.Context) (*place, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.place != nil {
+		return e.place, nil
+	}
+	all, err := e.cluster.partitions(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, precondition(err)
+	}
+	var names []string
+	i := -1
+	for n, p := range all {
+		names = append(names, p.name)
+		if p.name == e.o.Partition || e.o.Partition == "" && p.isDefault {
+			i = n
+		}
+	}
+	hint := "choose one with --slurm-partition: " + strings.Join(names, ", ")
+	switch {
+	case i < 0 && e.o.Partition == "":
+		if !slices.ContainsFunc(e.o.Extra, func(o string) bool { return strings.HasPrefix(o, "--partition") || strings.HasPrefix(o, "-p") }) {
+			return nil, &runner.PreconditionError{What: "this Slurm has no default partition", Hint: hint}
+		}
+		e.place = &place{host: cmp.Or(e.cluster.name(ctx), "slurm"), gpus: slices.ContainsFunc(all, func(p partition) bool { return p.gpus })}
+		return e.place, nil
+	case i < 0:
+		return nil, &runner.PreconditionError{What: fmt.Sprintf("this Slurm has no partition %s", e.o.Partition), Hint: hint}
+	case !all[i].up:
+		return nil, &runner.PreconditionError{What: fmt.Sprintf("Slurm's partition %s is down", all[i].name), Hint: hint}
+	}
+	e.place = &place{host: cmp.Or(e.cluster.name(ctx), "slurm") + "/" + all[i].name, gpus: all[i].gpus}
+	return e.place, nil
+}
+
+// wantsGPU says whether a batch is to get a GPU.
+func (e *Executor) wantsGPU(p place, b job.Batch) bool {
+	return b.Device == "cuda" || p.gpus && b.Device != "cpu" && e.o.Limits.GPU != "none"
+}
+
+// request are the options of sbatch that say what a batch needs.
+func (e *Executor) request(p place, b job.Batch) []string {
+	o := []string{"--nodes=1", "--ntasks=1"}
+	if e.o.Partition != "" {
+		o = append(o, "--partition="+e.o.Partition)
+	}
+	if e.o.Account != "" {
+		o = append(o, "--account="+e.o.Account)
+	}
+	if n := max(b.Threads, int(math.Ceil(e.o.Limits.CPUs))); n > 0 {
+		o = append(o, fmt.Sprintf("--cpus-per-task=%d", n))
+	}
+	if e.o.Limits.MemoryBytes > 0 {
+		o = append(o, fmt.Sprintf("--mem=%dM", (e.o.Limits.MemoryBytes+1<<20-1)>>20))
+	}
+	if e.o.Limits.Time > 0 {
+		o = append(o, fmt.Sprintf("--time=%d", int64(math.Ceil(e.o.Limits.Time.Minutes()))))
+	}
+	own := slices.ContainsFunc(e.o.Extra, func(x string) bool {
+		return strings.HasPrefix(x, "--gres") || strings.HasPrefix(x, "--gpus") || strings.HasPrefix(x, "-G")
+	})
+	if e.wantsGPU(p, b) && !own {
+		o = append(o, "--gres=gpu:1")
+	}
+	return append(o, e.o.Extra...)
+}
+
+// record is executor.json: what a later bench needs to find the job.
+type record struct {
+	Schema int    `json:"schema"`
+	Batch  job.ID `json:"batch"`
+	Run    string `json:"run"`  // new for each start
+	Name   string `json:"name"` // of the job in Slurm
+	// Job is its number. Empty: it is being submitted, or bench died over that.
+	Job   string       `json:"job,omitempty"`
+	Where runner.Where `json:"where"`
+}
+
+const recordSchema = 1
+
+// Start implements runner.Executor. When the batch has ended already, Start
+// submits it again; the log and the events go on at their ends.
+func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	if b.Model.RemoteCode && e.o.Image == "" {
+		return nil, &runner.PreconditionError{
+			What: fmt.Sprintf("%s: code from a model's repository is not run without a sandbox, and there is no container", b.Model.ID),
+			Hint: "give a container image with --image, or use --executor docker",
+		}
+	}
+	d, err := absolute(d)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(own(d), 0o700); err != nil {
+		return nil, err
+	}
+	held, err := waitLock(ctx, lockFile(d))
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	switch h, err := e.found(ctx, b, d); {
+	case errors.Is(err, runner.ErrNotFound):
+	case err != nil:
+		return nil, err
+	default:
+		if over, err := h.over(ctx); err != nil {
+			return nil, err
+		} else if !over {
+			return h, nil
+		}
+	}
+	h, err := e.launch(ctx, b, d, held)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// launch prepares the folder of this start and submits the batch.
+func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.File) (_ *handle, err error) {
+	p, err := e.look(ctx)
+	if err != nil {
+		return nil, err
+	}
+	token := strings.ToLower(rand.Text()[:10])
+	h := &handle{e: e, b: b, d: d, done: make(chan struct{}), r: record{Schema: recordSchema, Batch: b.ID, Run: token, Name: "bench-" + string(b.ID)[:min(16, len(b.ID))] + "-" + token,
+		Where: runner.Where{Executor: Name, Host: p.host, Image: e.o.Image}}}
+	if e.wantsGPU(*p, b) {
+		h.r.Where.GPUs = []string{"slurm"} // which one is Slurm's business
+	}
+	// A job of an earlier start that is still waiting somewhere finds its folder
+	// gone, and leaves.
+	if err := e.clean(d); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, e.clean(d))
+		}
+	}()
+	script, err := h.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if err := h.save(); err != nil {
+		return nil, err
+	}
+	options := append(e.request(*p, b), "--parsable", "--no-requeue", "--job-name="+h.r.Name, "--chdir=/", "--input=/dev/null", "--output=/dev/null", "--error=/dev/null", "--export=ALL")
+	if h.r.Job, err = e.submit(ctx, h.r.Name, options, script, held); err != nil {
+		return nil, err
+	}
+	if err := h.save(); err != nil {
+		return nil, err
+	}
+	go h.follow()
+	return h, nil
+}
+
+// submit hands in the job, and tries again while Slurm cannot be reached. Slurm
+// may have taken a job although sbatch failed: it is looked for first.
+func (e *Executor) submit(ctx context.Context, name string, options []string, script string, held *os.File) (string, error) {
+	end := time.Now().Add(e.o.Patience)
+	for pause, said := e.o.Poll/4, false; ; pause = min(2*pause, 4*e.o.Poll) {
+		// The lock goes with sbatch: it is free when none is on its way, whatever
+		// became of this process.
+		id, err := e.cluster.submit(ctx, options, script, held)
+		if err == nil {
+			return id, nil
+		}
+		if ctx.Err() == nil && !transient(err) {
+			return "", precondition(err)
+		}
+		// Also when the context has ended: this one must not be forgotten.
+		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
+		ids, lookErr := e.cluster.byName(look, name)
+		cancel()
+		switch {
+		case lookErr == nil && len(ids) > 0:
+			return ids[0], nil
+		case ctx.Err() != nil:
+			return "", context.Cause(ctx)
+		case time.Now().After(end):
+			return "", precondition(err)
+		}
+		if !said {
+			e.o.Notice(fmt.Sprintf("a batch cannot be submitted now (%v); trying again for %v", err, e.o.Patience))
+			said = true
+		}
+		select {
+		case <-ctx.Done():
+			return "", context.Cause(ctx)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// clean removes what earlier starts left in the batch's folder.
+func (e *Executor) clean(d job.Dir) error {
+	entries, err := os.ReadDir(own(d))
+	if err != nil {
+		return err
+	}
+	errs := []error{remove(d.Executor())} // first: without folders it would lead nowhere
+	for _, f := range entries {
+		if f.IsDir() {
+			errs = append(errs, hostile.RemoveAll(filepath.Join(own(d), f.Name())))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Attach implements runner.Executor. A batch that ended is found as long as its
+// record is in d. One that a bench was submitting when it died is looked for by
+// its name.
+func (e *Executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	d, err := absolute(d)
+	if err != nil {
+		return nil, err
+	}
+	var r record
+	if err := readJSON(d.Executor(), &r); err == nil && r.Job != "" {
+		h, err := e.found(ctx, b, d)
+		if err != nil {
+			return nil, err
+		}
+		return h, nil
+	}
+	if _, err := os.Stat(own(d)); errors.Is(err, fs.ErrNotExist) {
+		return nil, notFound(b)
+	}
+	// Whoever submits holds the lock, and so does the sbatch of one that died.
+	held, err := waitLock(ctx, lockFile(d))
+	if err != nil {
+		return nil, fmt.Errorf("batch %s is being submitted: %w", b.ID.Short(), err)
+	}
+	defer held.Close()
+	h, err := e.found(ctx, b, d)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func notFound(b job.Batch) error {
+	return fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+}
+
+// found returns the batch of the record in d. If that has no job yet, the lock
+// must be held.
+func (e *Executor) found(ctx context.Context, b job.Batch, d job.Dir) (*handle, error) {
+	h := &handle{e: e, b: b, d: d, done: make(chan struct{})}
+	switch err := readJSON(d.Executor(), &h.r); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, notFound(b)
+	case err != nil:
+		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
+	case h.r.Batch != b.ID || h.r.Where.Executor != Name || h.r.Schema != recordSchema:
+		return nil, notFound(b)
+	}
+	if h.r.Job == "" {
+		ids, err := e.cluster.byName(ctx, h.r.Name)
+		if err != nil {
+			return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), precondition(err))
+		}
+		if len(ids) == 0 {
+			return nil, errors.Join(notFound(b), e.clean(d))
+		}
+		h.r.Job = ids[0]
+		if err := h.save(); err != nil {
+			return nil, err
+		}
+	}
+	if err := h.collect(); err != nil {
+		return nil, err
+	}
+	go h.follow()
+	return h, nil
+}
+
+// The folders and files of a batch beside those of job.Dir.
+func own(d job.Dir) string      { return filepath.Join(string(d), "slurm") }
+func lockFile(d job.Dir) string { return filepath.Join(own(d), "lock") }
+
+func absolute(d job.Dir) (job.Dir, error) {
+	abs, err := filepath.Abs(string(d))
+	return job.Dir(abs), err
+}
+
+// waitLock takes the lock that is the file at path. It is handed on to sbatch,
+// and goes with the last process that has it.
+func waitLock(ctx context.Context, path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		switch err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case err == nil, errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK): // a file system without locks
+			return f, nil
+		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			f.Close()
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(path, append(b, '\n'))
+}
