@@ -8,7 +8,7 @@ from helpers import HEADS, TAGS, make_batch, outcome, predictions, rows, run_tra
 
 FIELDS = {
     "protocol", "job", "state", "failure", "message", "steps", "best_step", "validation_losses", "micro_batch", "accumulation", "precision",
-    "max_length", "parameters", "vocabulary", "seconds", "peak_memory_mb", "device", "device_name", "threads", "versions",
+    "max_length", "parameters", "vocabulary", "seconds", "peak_memory_mb", "device", "device_name", "threads", "energy", "versions",
 }
 
 
@@ -22,6 +22,7 @@ def test_fresh_tiny_on_all_heads_and_again_alone(tmp_path):
         assert (o["state"], o["failure"], o["job"]) == ("ok", "", job)
         assert o["steps"] == 60 and [s for s, _ in o["validation_losses"]] == [30, 60]
         assert o["best_step"] == min(o["validation_losses"], key=lambda e: e[1])[0]
+        assert o["energy"] == {"joules": 0, "source": "none"}
         assert o["seconds"]["train"] > 0 and o["peak_memory_mb"]["host"] > 100 and o["device"] == "cpu"
         mine = [e for e in events if e.get("job") == job]
         assert [e["event"] for e in mine[:1] + mine[-1:]] == ["start", "job-done"]

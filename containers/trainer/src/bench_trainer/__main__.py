@@ -41,7 +41,7 @@ def run(args, events):
 
         model.stay_eager()
         model.quiet()
-        device = runtime.open_device(batch.device, threads)
+        device = runtime.open_device(batch.device, threads, lambda message: events.warn(None, message))
         work = session.Session(batch, args.out, events, device, threads)
         for i, job in enumerate(jobs):
             work.run(job)
@@ -66,7 +66,7 @@ def main():
         log(f"bad batch: {e}")
         return BAD_INPUT
     except Infrastructure as e:
-        log(str(e))
+        events.warn(None, str(e))
         return TRY_AGAIN
     except Exception:
         traceback.print_exc()

@@ -7,6 +7,7 @@ import resource
 import sys
 import tempfile
 
+from . import energy
 from .failures import Infrastructure
 
 
@@ -113,8 +114,14 @@ def use_threads(model, threads):
     return threads
 
 
-def open_device(wanted, threads):
-    """The torch device, with threads and determinism set. Raises Infrastructure when CUDA is wanted and absent."""
+# The device memory in MiB that the executor lets this process have of a GPU that it shares with others.
+GPU_MEMORY = "BENCH_GPU_MEMORY_MIB"
+
+
+def open_device(wanted, threads, warn):
+    """The torch device, with threads and determinism set.
+
+    Raises Infrastructure when CUDA is wanted, or a GPU was given to this process, and it cannot be used."""
     import torch
 
     torch.set_num_threads(threads)
@@ -123,7 +130,11 @@ def open_device(wanted, threads):
     except RuntimeError:
         pass  # set already
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise Infrastructure("CUDA is wanted and no CUDA device can be used here")
+        raise Infrastructure("CUDA is wanted and no CUDA device can be used here: " + cuda_error())
+    if wanted == "auto" and not torch.cuda.is_available() and os.environ.get("NVIDIA_VISIBLE_DEVICES", "void") not in ("", "void", "none"):
+        if energy.driver_is_there() and torch.version.cuda:
+            raise Infrastructure("the GPU that was given to this process cannot be used: " + cuda_error())
+        warn("a GPU was given to this process, but its driver or a torch for it is missing: training on the processor")
     device = torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
     if device.type == "cuda":
         torch.backends.cudnn.benchmark = False
@@ -134,7 +145,33 @@ def open_device(wanted, threads):
         torch.use_deterministic_algorithms(True, warn_only=True)
         if hasattr(torch.utils, "deterministic"):
             torch.utils.deterministic.fill_uninitialized_memory = False
+        share = int(os.environ.get(GPU_MEMORY) or 0) * 2**20
+        if share:
+            torch.cuda.set_per_process_memory_fraction(min(1.0, share / torch.cuda.get_device_properties(device).total_memory))
     return device
+
+
+def cuda_error():
+    """Why CUDA does not start, in its own words."""
+    import torch
+
+    try:
+        torch.cuda.init()
+    except (RuntimeError, AssertionError) as e:  # AssertionError: a torch without CUDA
+        return " ".join(str(e).split())
+    return "there is no device"
+
+
+def energy_meter(device):
+    """The meter of a torch device; of the processor, None: nothing measures that."""
+    if device.type != "cuda":
+        return None
+    import torch
+
+    uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)  # torch 2.4 and later
+    if uuid is not None:
+        uuid = str(uuid) if str(uuid).startswith("GPU-") else f"GPU-{uuid}"
+    return energy.Meter(energy.load(), uuid)
 
 
 def device_name(device):

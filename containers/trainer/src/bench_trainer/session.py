@@ -34,6 +34,7 @@ class Session:
         self.device = device
         self.threads = threads
         self.device_lost = False
+        self.meter = runtime.energy_meter(device)
         self._tokenizers = {}
         self._rows = {}
         self._encoded = {}
@@ -200,6 +201,8 @@ class Session:
         dataset = self.batch.datasets[job.dataset]
         self.events.emit("start", job=job.id, dataset=job.dataset, seed=job.seed)
         runtime.reset_peak(self.device)
+        if self.meter:
+            self.meter.begin()
         facts = {
             "steps": 0, "best_step": 0, "validation_losses": [], "micro_batch": self.batch.hyperparameters.batch_size, "accumulation": 1,
             "precision": self.batch.hyperparameters.precision, "max_length": 0, "parameters": 0, "vocabulary": 0,
@@ -233,13 +236,19 @@ class Session:
         try:
             torch.zeros(1, device=self.device).item()
         except OUT_OF_MEMORY:
-            return False
+            pass  # it answers
         except RuntimeError:
             return True
-        return False
+        return self.meter.lost()
 
     def _write(self, job, facts, predictions, failure, message):
         folder = os.path.join(self.out, job.id)
+        device = "cpu" if self.batch.datasets[job.dataset].head == "speed" else self.device.type
+        measured = self.meter.end() if self.meter else None
+        if device == "cpu":
+            facts["energy"] = {"joules": 0, "source": "none"}
+        elif measured:
+            facts["energy"] = measured
         outcome = {
             "protocol": PROTOCOL, "job": job.id, "state": "failed" if failure else "ok", "failure": failure, "message": message,
             "threads": self.threads, **facts,
@@ -247,7 +256,7 @@ class Session:
                 "host": round(runtime.peak_host_mb(), 1),
                 "device": 0 if self.device_lost else round(runtime.peak_device_mb(self.device), 1),
             },
-            "device": "cpu" if self.batch.datasets[job.dataset].head == "speed" else self.device.type,
+            "device": device,
             "device_name": "" if self.device_lost else runtime.device_name(self.device),
             "versions": runtime.versions(),
         }
