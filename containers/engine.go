@@ -74,6 +74,7 @@ type Engine struct {
 	mu     sync.Mutex
 	gpus   []GPU // of the last successful probe
 	probed bool
+	given  map[string][]string // GPUs of running containers, by id
 }
 
 // timing holds the deadlines; tests shorten them.
@@ -124,6 +125,12 @@ type Info struct {
 	LiveRestore bool `json:"live_restore"` // containers survive a restart of the engine
 	Seccomp     bool `json:"seccomp"`
 }
+
+// LosesGPUs says whether GPUs that NVIDIA's hook puts into containers get lost
+// when systemd loads its units anew: it then writes the rules of a container's
+// devices as the engine knows them, and the engine does not know of these.
+// Devices that the engine puts there itself, by CDI, stay.
+func (i Info) LosesGPUs() bool { return strings.HasSuffix(i.Cgroup, "/systemd") }
 
 // Open connects to the engine at an address; see ParseHost. An empty one means
 // $DOCKER_HOST, else the default socket.

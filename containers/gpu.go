@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,8 +23,16 @@ type GPU struct {
 	Name  string `json:"name"`
 	// MemoryMiB is 0 if unknown. Of a slice it is what its profile promises.
 	MemoryMiB int64 `json:"memory_mib,omitempty"`
-	// Parent is the UUID of the card that a slice belongs to.
-	Parent string `json:"parent,omitempty"`
+	// UsedMiB is what of it was in use when it was looked at; not known of a slice.
+	UsedMiB int64  `json:"used_mib,omitempty"`
+	Compute string `json:"compute,omitempty"` // compute capability: 9.0
+	Driver  string `json:"driver,omitempty"`  // version
+	// Parent is the UUID of the card that a slice belongs to, Slice its number
+	// there, and Share which part of the card it is, by memory, in eighths; 0: not
+	// a slice.
+	Parent string  `json:"parent,omitempty"`
+	Slice  int     `json:"slice,omitempty"`
+	Share  float64 `json:"share,omitempty"`
 }
 
 // GPUs tells which GPUs the engine can give to containers. It starts a
@@ -39,15 +48,19 @@ func (e *Engine) GPUs(ctx context.Context, image string) ([]GPU, error) {
 	if e.probed {
 		return slices.Clone(e.gpus), nil
 	}
-	out, ok, err := e.smi(ctx, image, "--query-gpu=index,uuid,name,memory.total,mig.mode.current", "--format=csv,noheader,nounits")
+	const basic, format = "--query-gpu=index,uuid,name,memory.total,mig.mode.current", "--format=csv,noheader,nounits"
+	out, code, err := e.smi(ctx, image, basic+",memory.used,compute_cap,driver_version", format)
+	if err == nil && code != 0 && code != noSMI { // old drivers do not know all of it
+		out, code, err = e.smi(ctx, image, basic, format)
+	}
 	if err != nil {
 		return nil, err
 	}
 	var gpus []GPU
-	if ok {
+	if code == 0 {
 		cards, sliced, err := parseCards(out)
 		if err == nil && len(sliced) > 0 {
-			if out, ok, err = e.smi(ctx, image, "-L"); err == nil && ok {
+			if out, code, err = e.smi(ctx, image, "-L"); err == nil && code == 0 {
 				cards = append(cards, parseSlices(out, sliced)...)
 			}
 		}
@@ -60,9 +73,12 @@ func (e *Engine) GPUs(ctx context.Context, image string) ([]GPU, error) {
 	return slices.Clone(gpus), nil
 }
 
-// smi runs nvidia-smi in a container with all GPUs. ok is false if there are
-// none to be had.
-func (e *Engine) smi(ctx context.Context, image string, args ...string) (stdout []byte, ok bool, err error) {
+// noSMI is the exit code where the engine's toolkit put no nvidia-smi.
+const noSMI = 127
+
+// smi runs nvidia-smi in a container with all GPUs. The code is noSMI if there
+// are none to be had.
+func (e *Engine) smi(ctx context.Context, image string, args ...string) (stdout []byte, code int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.t.long)
 	defer cancel()
 	// The name differs each time: two programs may probe at once.
@@ -76,9 +92,9 @@ func (e *Engine) smi(ctx context.Context, image string, args ...string) (stdout 
 	switch {
 	case IsKind(err, GPURefused), IsKind(err, Refused):
 		// An engine that refuses any container will say so to the next Start.
-		return nil, false, nil
+		return nil, noSMI, nil
 	case err != nil:
-		return nil, false, err
+		return nil, 0, err
 	}
 	defer func() {
 		// ctx may be over; the container must go all the same.
@@ -90,48 +106,52 @@ func (e *Engine) smi(ctx context.Context, image string, args ...string) (stdout 
 	}()
 	exit, err := c.Wait(ctx)
 	if err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
 	var printed, remarks bytes.Buffer
 	if err := c.Logs(ctx, &printed, &remarks); err != nil {
-		return nil, false, err
+		return nil, 0, err
 	}
-	// 127: the toolkit put no nvidia-smi there.
-	return printed.Bytes(), exit.Code == 0, nil
+	return printed.Bytes(), exit.Code, nil
 }
 
 // parseCards reads nvidia-smi's answer to GPUs' query, one line per card. It
-// returns the cards that can be given whole, and the UUIDs, in their order, of
-// those that are in MIG mode and can only be given in slices.
+// returns the cards that can be given whole, and those that are in MIG mode and
+// can only be given in slices. The last three columns may be missing.
 //
-//	0, GPU-5f…, NVIDIA H100 80GB HBM3, 81559, Disabled
-//	1, GPU-77…, Tesla T4, 15360, [N/A]
-func parseCards(out []byte) (cards []GPU, sliced []string, err error) {
+//	0, GPU-5f…, NVIDIA H100 80GB HBM3, 81559, Disabled, 1, 9.0, 550.54.15
+//	1, GPU-77…, Tesla T4, 15360, [N/A], 0, 7.5, 550.54.15
+func parseCards(out []byte) (cards, sliced []GPU, err error) {
 	r := csv.NewReader(bytes.NewReader(out))
-	r.TrimLeadingSpace, r.LazyQuotes, r.FieldsPerRecord = true, true, 5
+	r.TrimLeadingSpace, r.LazyQuotes = true, true
 	lines, err := r.ReadAll()
 	if err != nil {
 		return nil, nil, usage("nvidia-smi printed something else than was asked for: %w", err)
 	}
 	for _, l := range lines {
 		index, err := strconv.Atoi(l[0])
-		if err != nil || !strings.HasPrefix(l[1], "GPU-") {
+		if err != nil || len(l) != 5 && len(l) != 8 || !strings.HasPrefix(l[1], "GPU-") {
 			return nil, nil, usage("nvidia-smi printed a GPU without index or UUID: %q", l)
-		}
-		if l[4] == "Enabled" {
-			sliced = append(sliced, l[1])
-			continue
 		}
 		// "[N/A]" where the card shares the machine's memory.
 		memory, _ := strconv.ParseInt(l[3], 10, 64)
-		cards = append(cards, GPU{UUID: l[1], Index: index, Name: l[2], MemoryMiB: memory})
+		g := GPU{UUID: l[1], Index: index, Name: l[2], MemoryMiB: memory}
+		if len(l) == 8 {
+			g.UsedMiB, _ = strconv.ParseInt(l[5], 10, 64)
+			g.Compute, g.Driver = l[6], l[7]
+		}
+		if l[4] == "Enabled" {
+			sliced = append(sliced, g)
+		} else {
+			cards = append(cards, g)
+		}
 	}
 	return cards, sliced, nil
 }
 
 var (
 	smiCard  = regexp.MustCompile(`^GPU (\d+): (.*) \(UUID: (GPU-[^)\s]+)\)\s*$`)
-	smiSlice = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)\s]+)\)\s*$`)
+	smiSlice = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)\s]+)\)\s*$`)
 	smiSize  = regexp.MustCompile(`\.(\d+)gb`)
 )
 
@@ -139,19 +159,23 @@ var (
 //
 //	GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-5f…)
 //	  MIG 1g.5gb      Device  0: (UUID: MIG-2a…)
-func parseSlices(out []byte, sliced []string) []GPU {
+func parseSlices(out []byte, sliced []GPU) []GPU {
 	var gpus []GPU
-	var card GPU
+	card := -1 // in sliced
 	for line := range strings.Lines(string(out)) {
 		line = strings.TrimRight(line, "\r\n")
 		if m := smiCard.FindStringSubmatch(line); m != nil {
-			index, _ := strconv.Atoi(m[1]) // the expression says digits
-			card = GPU{UUID: m[3], Index: index, Name: m[2]}
-		} else if m := smiSlice.FindStringSubmatch(line); m != nil && slices.Contains(sliced, card.UUID) {
-			g := GPU{UUID: m[2], Index: card.Index, Name: card.Name + " MIG " + m[1], Parent: card.UUID}
+			card = slices.IndexFunc(sliced, func(g GPU) bool { return g.UUID == m[3] })
+		} else if m := smiSlice.FindStringSubmatch(line); m != nil && card >= 0 {
+			c := sliced[card]
+			number, _ := strconv.Atoi(m[2]) // the expression says digits
+			g := GPU{UUID: m[3], Index: c.Index, Name: c.Name + " MIG " + m[1], Compute: c.Compute, Driver: c.Driver, Parent: c.UUID, Slice: number, Share: 1. / 8}
 			if size := smiSize.FindStringSubmatch(m[1]); size != nil {
 				gb, _ := strconv.ParseInt(size[1], 10, 64)
 				g.MemoryMiB = gb * 1024
+				if c.MemoryMiB > 0 { // cards are cut into eighths of their memory
+					g.Share = min(8, max(1, math.Round(8*float64(g.MemoryMiB)/float64(c.MemoryMiB)))) / 8
+				}
 			}
 			gpus = append(gpus, g)
 		}
@@ -166,7 +190,7 @@ const allGPUs = "all"
 const cdiVendor = "nvidia.com/gpu="
 
 // requests asks for GPUs by UUID, through NVIDIA's runtime or hook, or through
-// CDI where the engine has only that. A count would always mean the first
+// CDI where the engine has only that, or would lose them otherwise. A count would always mean the first
 // cards, even if they are in use.
 func (e *Engine) requests(gpus []string) []container.DeviceRequest {
 	if len(gpus) == 0 {
@@ -178,12 +202,13 @@ func (e *Engine) requests(gpus []string) []container.DeviceRequest {
 			names = append(names, cdiVendor+g)
 		}
 	}
-	if !e.info.NvidiaRuntime && len(names) == len(gpus) {
+	if len(names) == len(gpus) && (!e.info.NvidiaRuntime || e.info.LosesGPUs()) {
 		return []container.DeviceRequest{{Driver: "cdi", DeviceIDs: names}}
 	}
 	r := container.DeviceRequest{Driver: "nvidia", DeviceIDs: gpus, Capabilities: [][]string{{"gpu", "compute", "utility"}}}
 	if slices.Contains(gpus, allGPUs) {
-		r.DeviceIDs, r.Count = nil, -1
+		// The probe computes nothing: it holds no GPU, see Engine.Containers.
+		r.DeviceIDs, r.Count, r.Capabilities = nil, -1, [][]string{{"gpu", "utility"}}
 	}
 	return []container.DeviceRequest{r}
 }

@@ -170,9 +170,9 @@ func TestFakeGPUs(t *testing.T) {
 		t.Fatalf("GPUs = %+v, %v", gpus, err)
 	}
 	want := []containers.GPU{
-		{UUID: "GPU-aaaa", Index: 0, Name: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559},
-		{UUID: "MIG-b0", Index: 1, Name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb", MemoryMiB: 5120, Parent: "GPU-bbbb"},
-		{UUID: "MIG-b1", Index: 1, Name: "NVIDIA A100-SXM4-40GB MIG 3g.20gb", MemoryMiB: 20480, Parent: "GPU-bbbb"},
+		{UUID: "GPU-aaaa", Index: 0, Name: "NVIDIA H100 80GB HBM3", MemoryMiB: 81559, UsedMiB: 4, Compute: "9.0", Driver: "550.54.15"},
+		{UUID: "MIG-b0", Index: 1, Name: "NVIDIA A100-SXM4-40GB MIG 1g.5gb", MemoryMiB: 5120, Compute: "8.0", Driver: "550.54.15", Parent: "GPU-bbbb", Share: .125},
+		{UUID: "MIG-b1", Index: 1, Name: "NVIDIA A100-SXM4-40GB MIG 3g.20gb", MemoryMiB: 20480, Compute: "8.0", Driver: "550.54.15", Parent: "GPU-bbbb", Slice: 1, Share: .5},
 	}
 	for i := range want {
 		if gpus[i] != want[i] {

@@ -108,7 +108,7 @@ func smi() {
 			"  MIG 1g.5gb      Device  0: (UUID: MIG-b0)\n  MIG 3g.20gb     Device  1: (UUID: MIG-b1)\n")
 		return
 	}
-	fmt.Print("0, GPU-aaaa, NVIDIA H100 80GB HBM3, 81559, Disabled\n1, GPU-bbbb, NVIDIA A100-SXM4-40GB, 40960, Enabled\n")
+	fmt.Print("0, GPU-aaaa, NVIDIA H100 80GB HBM3, 81559, Disabled, 4, 9.0, 550.54.15\n1, GPU-bbbb, NVIDIA A100-SXM4-40GB, 40960, Enabled, 0, 8.0, 550.54.15\n")
 	fmt.Fprintln(os.Stderr, os.Getenv("NVIDIA_VISIBLE_DEVICES"))
 }
 

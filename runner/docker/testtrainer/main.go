@@ -21,7 +21,7 @@ const in, out = "/bench/in", "/bench/out"
 func main() {
 	if filepath.Base(os.Args[0]) == "nvidia-smi" {
 		for i := range 3 {
-			fmt.Printf("%d, GPU-%d, Test Card, 16384, Disabled\n", i, i)
+			fmt.Printf("%d, GPU-%d, Test Card, 16384, Disabled, 0, 7.5, 550.54.15\n", i, i)
 		}
 		return
 	}
