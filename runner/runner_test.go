@@ -795,7 +795,7 @@ func TestSampleDrawsOverRowsThatAreNotEmpty(t *testing.T) {
 		rows[i] = datasets.Row{ID: fmt.Sprint(i), Text: "x"}
 	}
 	rows[500].Text = ""
-	got := sample(datasets.Sentiment, rows, 0)
+	got := Sample(datasets.Sentiment, rows, 0)
 	want := []int{486, 802, 877, 688, 105} // those from 500 on are one further
 	for i, w := range want {
 		if got[i] != w {
@@ -805,7 +805,7 @@ func TestSampleDrawsOverRowsThatAreNotEmpty(t *testing.T) {
 	if len(got) != 1024 {
 		t.Errorf("%d draws, want 1024", len(got))
 	}
-	if sample(datasets.Speed, rows, 0) != nil {
+	if Sample(datasets.Speed, rows, 0) != nil {
 		t.Error("speed is sampled")
 	}
 }

@@ -16,18 +16,18 @@ func (x *run) score(p *planned, lines []json.RawMessage) (scoring.Scores, error)
 	if err != nil {
 		return nil, err
 	}
-	rows := sample(p.cell.data.Kind, test, p.at)
+	rows := Sample(p.cell.data.Kind, test, p.at)
 	return p.cell.task.Score(p.cell.data.Meta, test, lines, rows, tasks.Rules(x.req.Protocol.Scoring))
 }
 
-// sample returns the test rows on which replicate i is scored: row i of
+// Sample returns the test rows on which replicate i is scored: row i of
 //
 //	numpy.random.default_rng(4242).integers(0, n, (replicates, n))
 //
 // over the n rows that are not empty, which is how the reference system draws
 // them: the sample depends on n and i alone, so that all models are scored on
 // the same rows. A speed measurement is not sampled: nil, all rows once.
-func sample(k datasets.Kind, test []datasets.Row, i int) []int {
+func Sample(k datasets.Kind, test []datasets.Row, i int) []int {
 	if k == datasets.Speed {
 		return nil
 	}

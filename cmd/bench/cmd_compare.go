@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 
 	"bench/datasets"
 	"bench/internal/ui"
-	"bench/runner"
 	"bench/runner/job"
 	"bench/scoring/compare"
 	"bench/scoring/leaderboard"
@@ -212,30 +210,21 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 		in.Why = "imported results have no predictions"
 		return in, nil
 	}
-	data, err := datasets.Open(filepath.Join(home, "datasets", p.a.Dataset.Name))
-	if errors.Is(err, fs.ErrNotExist) || err == nil && data.Digest != p.a.Dataset.Digest {
+	d, err := openScored(home, p.a.Dataset.Name)
+	if errors.Is(err, datasets.ErrNotBuilt) || err == nil && d.data.Digest != p.a.Dataset.Digest {
 		in.Why = "the data set is not built, or built anew: bench data build " + p.a.Dataset.Name
 		return in, nil
 	}
 	if err != nil {
 		return in, err
 	}
-	test, err := data.Rows(datasets.Test)
-	if err != nil {
-		return in, err
-	}
-	ids := make([]string, len(test))
-	for i, r := range test {
-		ids[i] = r.ID
-	}
 	rules := rulesOf(p.a.Protocol)
-	rows := runner.Scored(data.Kind, test)
 	store := job.Store{Home: home}
 	var runs stats.ItemRuns
 	var counts [2][]tasks.Counts
 	for side, rec := range []results.Record{p.a, p.b} {
 		for _, r := range rec.Replicates {
-			l, err := store.Predictions(job.ID(r.Job), ids)
+			l, err := store.Predictions(job.ID(r.Job), d.ids)
 			if errors.Is(err, fs.ErrNotExist) {
 				in.Why = fmt.Sprintf("the predictions of seed %d of %s are not kept here", r.Seed, rec.Model.ID)
 				return in, nil
@@ -243,7 +232,7 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 			if err != nil {
 				return in, err
 			}
-			sampler, err := p.task.Prepare(data.Meta, test, l, rules)
+			sampler, err := p.task.Prepare(d.data.Meta, d.test, l, rules)
 			if err != nil {
 				return in, fmt.Errorf("%s, seed %d: %w", rec.Model.ID, r.Seed, err)
 			}
@@ -251,17 +240,17 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 			if !ok {
 				return in, fmt.Errorf("%s cannot be resampled", metric.Name)
 			}
-			items, err := c.Items(rows)
+			items, err := c.Items(d.rows)
 			if err != nil {
 				return in, err
 			}
 			counts[side], runs = append(counts[side], c), append(runs, items)
 		}
 	}
-	in.Runs, in.SeedsA, in.SeedsB, in.Items = stoppableRuns{runs, ctx}, len(counts[0]), len(counts[1]), len(rows)
+	in.Runs, in.SeedsA, in.SeedsB, in.Items = stoppableRuns{runs, ctx}, len(counts[0]), len(counts[1]), len(d.rows)
 	in.Pool = func() (stats.Pool, error) {
 		k := min(in.SeedsA, in.SeedsB)
-		items, err := tasks.Pool(slices.Concat(counts[0][:k], counts[1][:k]), rows)
+		items, err := tasks.Pool(slices.Concat(counts[0][:k], counts[1][:k]), d.rows)
 		return stoppablePool{stats.ItemPool{Items: items}, ctx}, err
 	}
 	return in, nil

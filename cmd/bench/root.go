@@ -41,7 +41,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	f.StringVar(&a.catalog, "catalog", "", "YAML file with data sets of your own")
 	f.BoolVar(&a.json, "json", false, "write JSON lines to stdout")
 	root.AddCommand(newRun(a), newSweep(a), newStatus(a), newLogs(a), newData(a), newImage(a), newDoctor(a), newGC(a))
-	root.AddCommand(newImport(a), newExport(a), newLeaderboard(a), newTransfer(a), newCompare(a))
+	root.AddCommand(newImport(a), newExport(a), newLeaderboard(a), newTransfer(a), newCompare(a), newScore(a))
 	root.CompletionOptions.HiddenDefaultCmd = true
 	checkArgs(root)
 	return root

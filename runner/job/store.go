@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"bench/internal/atomicfile"
@@ -134,18 +136,54 @@ func (s Store) Save(spec Spec, o Outcome, predictions []json.RawMessage, logTail
 
 // Predictions reads the predictions of a job that is ok, in the order of ids.
 func (s Store) Predictions(id ID, ids []string) ([]json.RawMessage, error) {
-	path := filepath.Join(s.Dir(id), "predictions.jsonl.zst")
+	return OpenPredictions(filepath.Join(s.Dir(id), "predictions.jsonl.zst"), ids)
+}
+
+// OpenPredictions reads a file of predictions as ReadPredictions does; one whose
+// name ends in .zst is decompressed.
+func OpenPredictions(path string, ids []string) (lines []json.RawMessage, err error) {
+	err = reading(path, func(r io.Reader) error {
+		lines, err = ReadPredictions(r, path, ids)
+		return err
+	})
+	return lines, err
+}
+
+// PredictionLine says on which line of a file that OpenPredictions reads the
+// prediction with an id is; 0 if there is none.
+func PredictionLine(path, id string) (line int, err error) {
+	err = reading(path, func(r io.Reader) error {
+		in := bufio.NewScanner(r)
+		in.Buffer(make([]byte, 64<<10), MaxPredictionLine)
+		for n := 1; in.Scan(); n++ {
+			var row struct {
+				ID string `json:"id"`
+			}
+			if json.Unmarshal(in.Bytes(), &row) == nil && row.ID == id {
+				line = n
+				return nil
+			}
+		}
+		return in.Err()
+	})
+	return line, err
+}
+
+func reading(path string, do func(io.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
+	if !strings.HasSuffix(path, ".zst") {
+		return do(f)
+	}
 	z, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	defer z.Close()
-	return ReadPredictions(z, path, ids)
+	return do(z)
 }
 
 // Spec reads the spec of a job.

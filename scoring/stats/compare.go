@@ -112,6 +112,13 @@ func NewHierarchy(r Runs, k, n int, o Resampling) (*Hierarchy, error) {
 	return h, nil
 }
 
+// ItemInterval is the 95 % percentile interval of the mean over the runs, over
+// items alone: what another test split would give to these very runs.
+func (h *Hierarchy) ItemInterval() (lo, hi float64) {
+	lo, hi, _ = Percentiles(h.resampled)
+	return lo, hi
+}
+
 func variance(x []float64) float64 {
 	s := SD(x)
 	return s * s
