@@ -184,6 +184,10 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 				c.release()
 				return ended{requeue: w.rest()}
 			}
+			var p *PreconditionError
+			if errors.As(r.err, &p) { // the same for every batch: found out where it ran
+				return ended{requeue: w.rest(), err: errors.Join(r.err, c.drop())}
+			}
 			return w.finish(r.exit, r.err, report)
 		}
 	}

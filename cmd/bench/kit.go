@@ -18,17 +18,20 @@ import (
 	"bench/runner/job"
 	"bench/runner/pool"
 	"bench/runner/process"
+	"bench/runner/slurm"
 )
 
 // kit makes the parts that a command needs, each when it is needed first.
 type kit struct {
 	*app
-	home   string
-	hosts  hostList // Docker engines; none: the default one
-	slots  int      // batches at a time on each engine; 0: one for each GPU
-	image  string   // --image
-	python string   // --python
-	limits runner.Limits
+	home         string
+	hosts        hostList // Docker engines; none: the default one
+	slots        int      // batches at a time on each engine; 0: one for each GPU
+	image        string   // --image
+	python       string   // --python
+	slurmOptions slurmOptions
+	slurmImage   slurm.Image // of --image, once looked at
+	limits       runner.Limits
 	// patience is how long a host that does not answer is waited for; 0: as long as package pool does.
 	patience time.Duration
 	log      func(format string, args ...any)
@@ -131,6 +134,8 @@ func (k *kit) executor(name string) (runner.Executor, error) {
 		e = &lazyProcess{kit: k, known: process.New(process.Options{Limits: k.limits})}
 	case "docker":
 		e = k.docker()
+	case "slurm":
+		e = k.slurm()
 	default:
 		err = fmt.Errorf("there is no executor %q", name)
 	}

@@ -20,6 +20,7 @@ import (
 	"bench/runner"
 	"bench/runner/baseline"
 	"bench/runner/pool"
+	"bench/runner/slurm"
 )
 
 // freshModels are the models with random weights: the repository that their
@@ -67,7 +68,7 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 		if image != "" {
 			m.Trainer = image
 		}
-		if executor == "process" && o.python != "" {
+		if (executor == "process" || executor == "slurm") && o.python != "" {
 			other, err := otherVersions(ctx, o.python)
 			if err != nil {
 				return nil, err
@@ -234,6 +235,18 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 		k.image = i.ID // on all hosts the same, whatever a tag means there
 		image = "image:" + i.ID
 	}
+	if executor == "slurm" {
+		e, err := k.executor("slurm")
+		if err != nil {
+			return "", "", err
+		}
+		if err := e.(*slurm.Executor).Check(ctx); err != nil {
+			return "", "", err
+		}
+		if image, err = k.openSlurmImage(ctx, o); err != nil {
+			return "", "", err
+		}
+	}
 	return executor, image, nil
 }
 
@@ -243,6 +256,8 @@ func (k *kit) slotsFor(ctx context.Context, models []*runner.Model, o runOptions
 	switch {
 	case len(trained) == 0: // baselines use one CPU each
 		return cmp.Or(o.slots, runtime.NumCPU()), nil
+	case trained[0].Executor == "slurm":
+		return cmp.Or(o.slots, slurmSlots), nil
 	case trained[0].Executor != "docker":
 		return max(1, o.slots), nil
 	}

@@ -30,6 +30,7 @@ type sweepFile struct {
 	Set         []string      `yaml:"set"` // key=value
 	Executor    string        `yaml:"executor"`
 	Hosts       []hostEntry   `yaml:"hosts"`
+	Slurm       slurmOptions  `yaml:"slurm"`
 	Image       string        `yaml:"image"`
 	Python      string        `yaml:"python"`
 	Batch       string        `yaml:"batch"`
@@ -102,7 +103,7 @@ func readSweep(path string) (*sweep, error) {
 	o := runOptions{
 		selection: selection{suite: f.Suite, names: f.Datasets, tasks: f.Tasks, langs: f.Languages, picking: picking{pickOn: "val", scoreOn: "test"}},
 		seeds:     job.DefaultSeeds, executor: "auto", protocol: "paper", set: f.Set, batch: "seed", device: "auto",
-		threads: f.Threads, slots: f.Slots, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
+		threads: f.Threads, slots: f.Slots, slurm: f.Slurm, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
 		remoteCode: f.RemoteCode, partial: f.Partial,
 	}
 	for to, from := range map[*string]string{&o.executor: f.Executor, &o.protocol: f.Protocol, &o.batch: f.Batch, &o.device: f.Device, &o.pickOn: f.PickOn, &o.scoreOn: f.ScoreOn} {

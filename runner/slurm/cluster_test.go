@@ -3,6 +3,7 @@
 package slurm
 
 import (
+	"context"
 	"os"
 	"sync"
 	"testing"
@@ -53,7 +54,8 @@ func options(t *testing.T) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Command: []string{exe, "stub-trainer"}, Poll: 200 * time.Millisecond, Notice: func(s string) { t.Log(s) }}
+	run := func(context.Context) (Program, error) { return Program{Command: []string{exe, "stub-trainer"}}, nil }
+	return Options{Program: run, Poll: 200 * time.Millisecond, Notice: func(s string) { t.Log(s) }}
 }
 
 func TestContract(t *testing.T) {

@@ -61,7 +61,7 @@ func (h *handle) save() error          { return writeJSON(h.d.Executor(), h.r) }
 func (h *handle) file(n string) string { return filepath.Join(h.run(), n) }
 
 // prepare makes the folder of this start, with the script in it.
-func (h *handle) prepare() (string, error) {
+func (h *handle) prepare(what Program) (string, error) {
 	if err := os.MkdirAll(h.out(), 0o700); err != nil {
 		return "", err
 	}
@@ -80,23 +80,20 @@ func (h *handle) prepare() (string, error) {
 			return "", err
 		}
 	}
-	o := h.e.o
 	p := program{
 		batch: h.b.ID.Short() + " of " + h.b.Model.ID, run: h.run(), in: h.d.In(), events: h.d.Events(), log: h.d.Log(),
 		threads: h.b.Threads, cpuOnly: h.r.Where.GPUs == nil, needs: []string{h.d.In()},
 	}
 	if p.threads == 0 {
-		p.threads = int(o.Limits.CPUs)
+		p.threads = int(h.e.o.Limits.CPUs)
 	}
 	b := h.b
 	if b.Model.Path != "" {
 		p.needs = append(p.needs, b.Model.Path)
 	}
-	if o.Image != "" {
-		p.runtimes, p.image = o.Runtimes, o.Image
-		if filepath.IsAbs(o.Image) {
-			p.needs = append(p.needs, o.Image)
-		}
+	if what.Image.File != "" {
+		p.runtimes, p.image = what.Image.Runtimes, what.Image.File
+		p.needs = append(p.needs, p.image)
 		if b.Model.Path != "" {
 			real, err := filepath.EvalSymlinks(b.Model.Path)
 			if err != nil {
@@ -106,12 +103,12 @@ func (h *handle) prepare() (string, error) {
 		}
 	} else {
 		p.env = append(p.env, libraryEnv...)
-		if p.argv = o.Command; len(p.argv) == 0 {
-			p.argv = []string{o.Python, "-m", "bench_trainer"}
-			p.env = append(p.env, "PYTHONPATH="+o.Trainer)
-			p.needs = append(p.needs, o.Trainer)
+		if p.argv = what.Command; len(p.argv) == 0 {
+			p.argv = []string{what.Python, "-m", "bench_trainer"}
+			p.env = append(p.env, "PYTHONPATH="+what.Trainer)
+			p.needs = append(p.needs, what.Trainer)
 		}
-		p.env = append(p.env, o.Env...)
+		p.env = append(p.env, what.Env...)
 		p.needs = append(p.needs, p.argv[0])
 	}
 	// In a container it takes the place of that in Dir.In.

@@ -8,15 +8,11 @@ import (
 	"bench/runner"
 )
 
-// Runtimes are the container programs that a node may have, in the order in
-// which auto takes them. Docker is none of them: its containers are not
+// Runtimes are the container programs that a node may have. Docker is none of them: its containers are not
 // processes of the job, so neither Slurm's limits nor scancel reach them.
 func Runtimes() []string {
 	return []string{"apptainer", "singularity", "pyxis", "podman-hpc", "podman"}
 }
-
-// NoContainer as Options.Runtime runs the trainer as a plain process.
-const NoContainer = "none"
 
 // Where things are in a container.
 const (

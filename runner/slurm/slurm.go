@@ -48,22 +48,9 @@ type Options struct {
 	// is asked for and enforces; 0 leaves each to the partition's default. Time is rounded up to minutes.
 	Limits runner.Limits
 
-	// Python and Trainer run the trainer as a process of the job:
-	//	Python -m bench_trainer --batch IN/batch.json --out OUT
-	// with Trainer as PYTHONPATH. Both are paths that the nodes see.
-	Python, Trainer string
-	// Command, if set, is used instead of Python -m bench_trainer.
-	Command []string
-	// Env holds further variables of the trainer, NAME=value. Without a container only.
-	Env []string
-
-	// Image, if set, is what containers are made of: a file of the runtime's
-	// own format that the nodes see, or a reference that the nodes can resolve.
-	// Its entrypoint is the trainer.
-	Image string
-	// Runtimes are the container programs to try on the node, in this order;
-	// nil: Runtimes(). A node that has none does not run the batch.
-	Runtimes []string
+	// Program makes what runs on the nodes. It is called when the first batch
+	// starts; nil: batches can be attached to and stopped only.
+	Program func(context.Context) (Program, error)
 
 	// Poll is the time between two questions to Slurm, for all batches
 	// together; 0: 10 s. The batches' files are looked at more often.
@@ -75,15 +62,30 @@ type Options struct {
 	Notice func(string)
 }
 
+// Program is what a batch runs on its node: a trainer as a plain process of the
+// job, or a container.
+type Program struct {
+	// Python and Trainer run the trainer as a process of the job:
+	//	Python -m bench_trainer --batch IN/batch.json --out OUT
+	// with Trainer as PYTHONPATH. Both are paths that the nodes see.
+	Python, Trainer string
+	// Command, if set, is used instead of Python -m bench_trainer.
+	Command []string
+	// Env holds further variables of the process, NAME=value.
+	Env []string
+
+	// Image, if its File is set, is run instead, in a container. Its entrypoint
+	// is the trainer. A node that has none of its container programs does not
+	// run the batch.
+	Image Image
+}
+
 // New returns an executor. It asks Slurm nothing; see Executor.Check.
 func New(o Options) *Executor {
 	o.Poll = cmp.Or(o.Poll, 10*time.Second)
 	o.Patience = cmp.Or(o.Patience, 15*time.Minute)
 	if o.Notice == nil {
 		o.Notice = func(string) {}
-	}
-	if o.Runtimes == nil {
-		o.Runtimes = Runtimes()
 	}
 	return &Executor{o: o, watcher: newWatcher(o.Poll, o.Notice)}
 }
@@ -94,8 +96,9 @@ type Executor struct {
 	cluster cluster
 	watcher *watcher
 
-	mu    sync.Mutex
-	place *place // nil: not asked yet
+	mu      sync.Mutex
+	place   *place   // nil: not asked yet
+	program *Program // nil: not made yet
 }
 
 // place is what Check found out about the cluster.
@@ -199,12 +202,6 @@ const recordSchema = 1
 // Start implements runner.Executor. When the batch has ended already, Start
 // submits it again; the log and the events go on at their ends.
 func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	if b.Model.RemoteCode && e.o.Image == "" {
-		return nil, &runner.PreconditionError{
-			What: fmt.Sprintf("%s: code from a model's repository is not run without a sandbox, and there is no container", b.Model.ID),
-			Hint: "give a container image with --image, or use --executor docker",
-		}
-	}
 	d, err := absolute(d)
 	if err != nil {
 		return nil, err
@@ -241,9 +238,19 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.
 	if err != nil {
 		return nil, err
 	}
+	what, err := e.make(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if b.Model.RemoteCode && what.Image.File == "" {
+		return nil, &runner.PreconditionError{
+			What: fmt.Sprintf("%s: code from a model's repository is not run without a sandbox, and there is no container", b.Model.ID),
+			Hint: "give a container image with --image, or use --executor docker",
+		}
+	}
 	token := strings.ToLower(rand.Text()[:10])
 	h := &handle{e: e, b: b, d: d, done: make(chan struct{}), r: record{Schema: recordSchema, Batch: b.ID, Run: token, Name: "bench-" + string(b.ID)[:min(16, len(b.ID))] + "-" + token,
-		Where: runner.Where{Executor: Name, Host: p.host, Image: e.o.Image}}}
+		Where: runner.Where{Executor: Name, Host: p.host, Image: what.Image.Digest}}}
 	if e.wantsGPU(*p, b) {
 		h.r.Where.GPUs = []string{"slurm"} // which one is Slurm's business
 	}
@@ -257,7 +264,7 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.
 			err = errors.Join(err, e.clean(d))
 		}
 	}()
-	script, err := h.prepare()
+	script, err := h.prepare(*what)
 	if err != nil {
 		return nil, err
 	}
@@ -273,6 +280,23 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.
 	}
 	go h.follow()
 	return h, nil
+}
+
+// make makes the program, once.
+func (e *Executor) make(ctx context.Context) (*Program, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.program == nil {
+		if e.o.Program == nil {
+			return nil, errors.New("slurm: no program to start")
+		}
+		p, err := e.o.Program(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.program = &p
+	}
+	return e.program, nil
 }
 
 // submit hands in the job, and tries again while Slurm cannot be reached. Slurm
