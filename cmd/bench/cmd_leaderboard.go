@@ -35,7 +35,7 @@ type boardFlags struct {
 	since, until           string
 	protocols              []string
 	partial, everyone      bool
-	score, errors          string
+	score, errors, ranks   string
 	languages, tasks, sets []string
 	columns                []leaderboard.Column // instead of a suite
 }
@@ -73,8 +73,9 @@ that lack a data set follow apart, with what is missing.`,
 	f.StringVar(&b.until, "until", "", "only records of this day or earlier")
 	f.StringSliceVar(&b.protocols, "protocol", nil, "rank scores of these protocols (default: the one with the most complete models); several give one row each")
 	f.BoolVar(&b.partial, "partial", false, "rank scores on partial data sets too")
-	f.StringVar(&b.score, "score", "mean", "mean of scores, or rank: EuroEval's rank score, the lower the better")
-	f.StringVar(&b.errors, "errors", "propagated", "propagated from the raw scores; mean: ScandEval's plain mean of half-widths; bootstrap: EuroEval's, over data sets and seeds")
+	f.StringVar(&b.score, "score", "", "mean of scores (default), or rank: EuroEval's rank score, the lower the better")
+	f.StringVar(&b.errors, "errors", "", "propagated from the raw scores (default); mean: ScandEval's plain mean of half-widths; bootstrap: EuroEval's, over data sets and seeds")
+	f.StringVar(&b.ranks, "ranks", "intervals", "intervals: all that the scores do not rule out; euroeval: EuroEval's dense ranks, of its rank scores and their bootstrap")
 	f.StringVar(&b.plot, "plot", "", "draw the scores and their intervals into this file instead (.svg, .pdf, .png, .eps); of one --dataset the seeds too")
 	f.StringVar(&b.transfer, "transfer", "", "html and json: with the table of bench transfer that this file holds, as its --scores or --models (default: the paper's models, if all their scores are recorded)")
 	f.IntVar(&b.top, "top", 30, "models in the plot")
@@ -198,7 +199,7 @@ func (a *app) board(f boardFlags) (*leaderboard.Board, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := leaderboard.Options{Bench: version(), Protocols: f.protocols, Partial: f.partial, Score: f.score, Errors: f.errors, Filters: f.Filters}
+	o := leaderboard.Options{Bench: version(), Protocols: f.protocols, Partial: f.partial, Score: f.score, Errors: f.errors, Ranks: f.ranks, Filters: f.Filters}
 	if f.format == "html" || f.format == "json" || a.json { // one file for each job: not for what does not show them
 		home, err := a.homeDir()
 		if err != nil {

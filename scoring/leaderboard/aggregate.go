@@ -86,21 +86,20 @@ func (b *builder) aggregate(board *Board) {
 	}
 	overall := group{"overall", b.weights(func(string, string) bool { return true })}
 	transform := b.scale(board)
-	estimates := make([]stats.Estimate, len(board.Models))
-	having := map[string]*rivals{}
+	overallRivals, having := &rivals{}, map[string]*rivals{}
 	for _, rows := range [][]Row{board.Models, board.Unranked} {
 		for i := range rows {
 			r := &rows[i]
 			parts := b.parts(*r, transform)
 			var e stats.Estimate
 			r.Overall, e = b.agg(overall, parts)
-			if len(r.Missing) == 0 {
-				estimates[i] = e
-			}
 			var replicates map[string][]float64
 			if b.o.Errors == ErrorsBootstrap && len(r.Missing) == 0 {
 				replicates = b.bootstrap(*r, transform)
 				resampled(&r.Overall, replicates["overall"])
+			}
+			if len(r.Missing) == 0 {
+				overallRivals.add(e, r.Overall, replicates["overall"], func(ranks *stats.Ranks) { r.Rank = ranks })
 			}
 			for _, of := range []struct {
 				groups []group
@@ -115,19 +114,16 @@ func (b *builder) aggregate(board *Board) {
 						if having[g.name] == nil {
 							having[g.name] = &rivals{}
 						}
-						having[g.name].add(e, func(r *stats.Ranks) { a.Rank = r; (*of.to)[g.name] = a })
+						having[g.name].add(e, a, replicates[g.name], func(r *stats.Ranks) { a.Rank = r; (*of.to)[g.name] = a })
 					}
 				}
 			}
 		}
 	}
 	higher := board.Score == ScoreMean
-	ranks := stats.RankIntervals(estimates, higher)
-	for i := range board.Models {
-		board.Models[i].Rank = &ranks[i]
-	}
+	overallRivals.rank(board.Ranks, higher)
 	for _, r := range having {
-		r.rank(higher)
+		r.rank(board.Ranks, higher)
 	}
 	slices.SortStableFunc(board.Models, func(a, c Row) int {
 		by := cmp.Compare(c.Overall.Value.X, a.Overall.Value.X)
@@ -141,17 +137,31 @@ func (b *builder) aggregate(board *Board) {
 	}
 }
 
-// rivals are the models with a value of one aggregate.
+// rivals are the models with a value of one aggregate. With the successor's
+// ranks they are those that have its replicates, the ones with all data sets.
 type rivals struct {
-	estimates []stats.Estimate
-	set       []func(*stats.Ranks)
+	estimates  []stats.Estimate
+	set        []func(*stats.Ranks)
+	bootstraps []int // which of them have replicates
+	medians    []float64
+	replicates [][]float64
 }
 
-func (r *rivals) add(e stats.Estimate, set func(*stats.Ranks)) {
+func (r *rivals) add(e stats.Estimate, a Agg, replicates []float64, set func(*stats.Ranks)) {
+	if len(replicates) > 0 {
+		r.bootstraps = append(r.bootstraps, len(r.set))
+		r.medians, r.replicates = append(r.medians, a.Value.X), append(r.replicates, replicates)
+	}
 	r.estimates, r.set = append(r.estimates, e), append(r.set, set)
 }
 
-func (r *rivals) rank(higher bool) {
+func (r *rivals) rank(by string, higher bool) {
+	if by == RanksEuroEval {
+		for k, ranks := range denseRanks(r.medians, r.replicates, higher) {
+			r.set[r.bootstraps[k]](&ranks)
+		}
+		return
+	}
 	ranks := stats.RankIntervals(r.estimates, higher)
 	for i, set := range r.set {
 		set(&ranks[i])
@@ -177,13 +187,8 @@ func (b *builder) scale(board *Board) []linear {
 		}
 		var means, all []float64
 		for _, r := range board.Models {
-			d := r.Datasets[c.Name]
-			means = append(means, d.primary.Mean)
-			for _, v := range d.Scores[b.tasks[c.Task].Metrics[0].Name] {
-				if v.Undefined == "" {
-					all = append(all, v.X)
-				}
-			}
+			x := b.used(r.Datasets[c.Name], b.tasks[c.Task].Metrics[0].Name)
+			means, all = append(means, stats.Mean(x)), append(all, x...)
 		}
 		s := stats.PopulationSD(all)
 		if s == 0 {
@@ -210,6 +215,10 @@ func (b *builder) parts(r Row, transform []linear) []*part {
 		}
 		d, t := r.Datasets[c.Name], transform[i]
 		p := part{d.primary, d.halfZ, t.add + t.times*d.median}
+		if b.o.Ranks == RanksEuroEval {
+			x := b.used(d, b.tasks[c.Task].Metrics[0].Name)
+			p.Estimate, p.median = stats.Of(x), t.add+t.times*stats.Median(x)
+		}
 		p.Mean, p.SE = t.add+t.times*p.Mean, math.Abs(t.times)*p.SE
 		if p.half.Undefined == "" {
 			p.half.X *= math.Abs(t.times)

@@ -26,6 +26,7 @@ type Board struct {
 
 	Score     string   `json:"score"`     // mean, or rank: the successor's rank score, the lower the better
 	Errors    string   `json:"errors"`    // propagated, or mean: the reference's mean of half-widths
+	Ranks     string   `json:"ranks"`     // intervals, or euroeval: the successor's dense ranks
 	Level     float64  `json:"level"`     // of all intervals
 	Protocols []string `json:"protocols"` // whose scores are in it
 	Mixed     bool     `json:"mixed"`     // more than one protocol: the scores are not the same quantity

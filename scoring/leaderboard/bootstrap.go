@@ -20,15 +20,14 @@ const (
 // each replicate the data sets of each language and task are drawn anew, with
 // repetitions, and of each drawn data set the seeds' scores; then all is
 // averaged as ever. It returns the replicates of every aggregate by its name. All
-// rows are drawn alike.
+// rows have the same data sets drawn, and those with equally many seeds the same
+// seeds.
 func (b *builder) bootstrap(r Row, transform []linear) map[string][]float64 {
 	scores := make([][]float64, len(b.cols))
 	cells := map[string]map[string][]int{} // language → task → columns
 	for i, c := range b.cols {
-		for _, v := range r.Datasets[c.Name].Scores[b.tasks[c.Task].Metrics[0].Name] {
-			if v.Undefined == "" {
-				scores[i] = append(scores[i], transform[i].add+transform[i].times*v.X)
-			}
+		for _, x := range b.used(r.Datasets[c.Name], b.tasks[c.Task].Metrics[0].Name) {
+			scores[i] = append(scores[i], transform[i].add+transform[i].times*x)
 		}
 		for _, l := range b.languagesOf(c) {
 			if cells[l] == nil {
@@ -40,7 +39,9 @@ func (b *builder) bootstrap(r Row, transform []linear) map[string][]float64 {
 	languages := order(keys(cells))
 	out := map[string][]float64{}
 	for at := range replicates {
-		g := rand.New(rand.NewPCG(bootstrapSeed, uint64(at)))
+		sets := rand.New(rand.NewPCG(bootstrapSeed, uint64(at)))
+		seeds, drawn := rand.NewPCG(0, 0), uint64(0)
+		g := rand.New(seeds)
 		byTask := map[string][]float64{}
 		overall := 0.0
 		for _, l := range languages {
@@ -48,7 +49,9 @@ func (b *builder) bootstrap(r Row, transform []linear) map[string][]float64 {
 			for _, t := range sorted(cells[l]) {
 				cell := 0.0
 				for range cells[l][t] {
-					x := scores[cells[l][t][g.IntN(len(cells[l][t]))]]
+					x := scores[cells[l][t][sets.IntN(len(cells[l][t]))]]
+					seeds.Seed(bootstrapSeed+1+drawn, uint64(at))
+					drawn++
 					sum := 0.0
 					for range x {
 						sum += x[g.IntN(len(x))]

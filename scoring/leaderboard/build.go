@@ -43,6 +43,9 @@ type Options struct {
 	Partial   bool   // rank scores on partial data sets too
 	Score     string // ScoreMean if empty
 	Errors    string // ErrorsPropagated if empty
+	// Ranks is RanksIntervals if empty. With RanksEuroEval Score and Errors are
+	// ScoreRank and ErrorsBootstrap, and must be these or empty.
+	Ranks string
 	// Losses returns the validation losses of a job as [step, loss], nil if they
 	// are not known. Nil: the board has none.
 	Losses func(job string) [][2]float64
@@ -56,7 +59,16 @@ func (e *OptionError) Error() string { return e.Problem }
 // Build makes the ranking of records, of which of each identity one must be
 // left (results.Newest).
 func Build(recs []results.Record, o Options) (*Board, error) {
+	if o.Ranks = cmp.Or(o.Ranks, RanksIntervals); o.Ranks == RanksEuroEval {
+		o.Score, o.Errors = cmp.Or(o.Score, ScoreRank), cmp.Or(o.Errors, ErrorsBootstrap)
+		if o.Score != ScoreRank || o.Errors != ErrorsBootstrap {
+			return nil, &OptionError{fmt.Sprintf("the successor's ranks are those of rank scores with bootstrapped errors, not of score %s with errors %s", o.Score, o.Errors)}
+		}
+	}
 	o.Score, o.Errors = cmp.Or(o.Score, ScoreMean), cmp.Or(o.Errors, ErrorsPropagated)
+	if o.Ranks != RanksIntervals && o.Ranks != RanksEuroEval {
+		return nil, &OptionError{fmt.Sprintf("there are no ranks %q; there are intervals and euroeval", o.Ranks)}
+	}
 	if o.Score != ScoreMean && o.Score != ScoreRank {
 		return nil, &OptionError{fmt.Sprintf("there is no score %q; there are mean and rank", o.Score)}
 	}
@@ -89,7 +101,7 @@ func Build(recs []results.Record, o Options) (*Board, error) {
 	})
 	recs = b.oneBuild(recs)
 	board := &Board{
-		Type: "leaderboard", Schema: Schema, Bench: o.Bench, Score: o.Score, Errors: o.Errors, Level: stats.Level,
+		Type: "leaderboard", Schema: Schema, Bench: o.Bench, Score: o.Score, Errors: o.Errors, Ranks: o.Ranks, Level: stats.Level,
 		Protocols: protocols, Mixed: len(protocols) > 1, Partial: o.Partial, Filters: o.Filters,
 		Languages: []Language{}, Tasks: []TaskInfo{}, Datasets: []DatasetInfo{}, Models: []Row{}, Unranked: []Row{}, LeftOut: []LeftOut{}, Notes: []string{},
 	}
