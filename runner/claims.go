@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"bench/internal/atomicfile"
+	"bench/internal/hostile"
 	"bench/runner/job"
 
 	"github.com/gofrs/flock"
@@ -46,9 +49,34 @@ type manifest struct {
 const manifestSchema = 1
 
 // home gives out claims on the batches of one HOME.
-type home struct{ path string }
+type home struct {
+	path string
+	disk *atomicfile.Group
+	held *held
+}
+
+func newHome(path string, disk *atomicfile.Group) home {
+	return home{path, disk, &held{dirs: map[job.Dir]bool{}}}
+}
+
+// held are the claims of this home: there is no need to ask the file system
+// about them.
+type held struct {
+	mu   sync.Mutex
+	dirs map[job.Dir]bool
+}
+
+func (h *held) add(d job.Dir)    { h.mu.Lock(); h.dirs[d] = true; h.mu.Unlock() }
+func (h *held) remove(d job.Dir) { h.mu.Lock(); delete(h.dirs, d); h.mu.Unlock() }
+
+func (h *held) has(d job.Dir) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dirs[d]
+}
 
 func (h home) batches() string       { return filepath.Join(h.path, "batches") }
+func (h home) inputs() string        { return filepath.Join(h.path, "inputs") }
 func (h home) dir(id job.ID) job.Dir { return job.Dir(filepath.Join(h.batches(), string(id))) }
 func manifestPath(d job.Dir) string  { return filepath.Join(string(d), "manifest.json") }
 func lockPath(d job.Dir) string      { return filepath.Join(string(d), "lock") }
@@ -76,9 +104,10 @@ func (h home) scan() (mine []*claim, foreign map[job.ID]job.Dir, err error) {
 				return errors.Join(os.RemoveAll(string(d)), l.Unlock())
 			}
 			mine = append(mine, &claim{dir: d, batch: m.Batch, specs: m.Specs, attempt: m.Attempt, executor: m.Executor, lock: l, home: h})
+			h.held.add(d)
 			return nil
 		})
-		return err
+		return errors.Join(err, h.sweepRemains())
 	})
 	if err != nil {
 		for _, c := range mine {
@@ -91,7 +120,7 @@ func (h home) scan() (mine []*claim, foreign map[job.ID]job.Dir, err error) {
 
 // look walks over the batch folders. It calls free, which then owns the lock,
 // for each that no process holds, with a nil manifest if there is none, and
-// returns the jobs of those that are held.
+// returns the jobs of those that other processes hold.
 func (h home) look(free func(job.Dir, *manifest, *flock.Flock) error) (map[job.ID]job.Dir, error) {
 	held := map[job.ID]job.Dir{}
 	entries, err := os.ReadDir(h.batches())
@@ -103,6 +132,9 @@ func (h home) look(free func(job.Dir, *manifest, *flock.Flock) error) (map[job.I
 			continue
 		}
 		d := job.Dir(filepath.Join(h.batches(), e.Name()))
+		if h.held.has(d) {
+			continue
+		}
 		l := flock.New(lockPath(d))
 		ok, err := l.TryLock()
 		if err != nil {
@@ -163,15 +195,28 @@ func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, at
 		if err != nil {
 			return err
 		}
-		return atomicfile.WriteBytes(manifestPath(c.dir), text)
+		return h.write(manifestPath(c.dir), text)
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := fill(c.dir); err != nil {
+	h.held.add(c.dir)
+	// The manifest must outlive this machine: what runs on others is found by it.
+	err = h.disk.Sync()
+	if err == nil {
+		err = fill(c.dir)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.drop())
 	}
 	return c, nil
+}
+
+func (h home) write(path string, b []byte) error {
+	return h.disk.Write(path, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
 }
 
 // errClaimed says that another live process runs the batch.
@@ -193,7 +238,7 @@ func (c *claim) start(at time.Time, where Where) error {
 	if err != nil {
 		return err
 	}
-	return atomicfile.WriteBytes(startedPath(c.dir), text)
+	return c.home.write(startedPath(c.dir), text)
 }
 
 // begun returns what start noted, as far as it is there.
@@ -207,19 +252,36 @@ func (c *claim) begun() (time.Time, Where) {
 
 // drop removes the folder of a batch that has ended and gives the claim back.
 func (c *claim) drop() error {
+	h := c.home
 	// The manifest goes first: a crash in between leaves a folder that scan removes.
 	if err := os.Remove(manifestPath(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Whoever looks through the folders makes a lock file in each: not while
-	// this one is being removed.
-	return c.home.exclusively(func() error {
-		return errors.Join(os.RemoveAll(string(c.dir)), c.lock.Unlock())
-	})
+	// Whoever looks through the folders makes a lock file in each: not in this
+	// one while it is being removed. Its name makes it nobody's.
+	gone := filepath.Join(h.batches(), remains+filepath.Base(string(c.dir)))
+	err := h.exclusively(func() error { return errors.Join(os.Rename(string(c.dir), gone), c.lock.Unlock()) })
+	h.held.remove(c.dir)
+	return errors.Join(err, hostile.RemoveAll(gone))
+}
+
+// remains begins the names of folders that are being removed.
+const remains = ".ended-"
+
+// sweepRemains removes what a bench that died was removing.
+func (h home) sweepRemains() error {
+	gone, err := filepath.Glob(filepath.Join(h.batches(), remains+"*"))
+	for _, d := range gone {
+		err = errors.Join(err, hostile.RemoveAll(d))
+	}
+	return err
 }
 
 // release gives the claim back and leaves the folder for whoever comes next.
-func (c *claim) release() { c.lock.Unlock() }
+func (c *claim) release() {
+	c.lock.Unlock()
+	c.home.held.remove(c.dir)
+}
 
 func readManifest(d job.Dir) (manifest, error) {
 	var m manifest

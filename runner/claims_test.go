@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"bench/internal/atomicfile"
 	"bench/runner/job"
 )
 
@@ -21,17 +22,20 @@ func aBatch(ids ...job.ID) (job.Batch, map[job.ID]job.Spec) {
 	return b, specs
 }
 
+func homeAt(path string) home { return newHome(path, &atomicfile.Group{Dir: path}) }
+
 func nothing(job.Dir) error { return nil }
 
 // A job that a live process holds cannot be claimed again, whatever the rest
 // of the batch; when the holder lets go, the next one gets the whole batch.
 func TestClaimsExclude(t *testing.T) {
-	h := home{t.TempDir()}
+	dir := t.TempDir()
 	b, specs := aBatch("a", "b")
-	first, err := h.create(b, specs, "process", 1, nothing)
+	first, err := homeAt(dir).create(b, specs, "process", 1, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
+	h := homeAt(dir) // as another process has it
 	other, otherSpecs := aBatch("b", "c")
 	if _, err := h.create(other, otherSpecs, "process", 1, nothing); !errors.Is(err, errClaimed) {
 		t.Fatalf("job b was claimed twice: %v", err)
@@ -59,7 +63,7 @@ func TestClaimsExclude(t *testing.T) {
 // What a crash leaves before the manifest is written goes with the next scan;
 // what it leaves after that is taken over.
 func TestScanRemovesLeftovers(t *testing.T) {
-	h := home{t.TempDir()}
+	h := homeAt(t.TempDir())
 	left := filepath.Join(h.batches(), "torn")
 	if err := os.MkdirAll(filepath.Join(left, "in"), 0o777); err != nil {
 		t.Fatal(err)
@@ -75,7 +79,7 @@ func TestScanRemovesLeftovers(t *testing.T) {
 
 // A fill that fails leaves nothing.
 func TestCreateUndoesAFailedFill(t *testing.T) {
-	h := home{t.TempDir()}
+	h := homeAt(t.TempDir())
 	b, specs := aBatch("a")
 	full := errors.New("disk full")
 	if _, err := h.create(b, specs, "process", 1, func(job.Dir) error { return full }); !errors.Is(err, full) {
@@ -88,7 +92,7 @@ func TestCreateUndoesAFailedFill(t *testing.T) {
 }
 
 func TestManifestOfAnotherVersionIsNotThrownAway(t *testing.T) {
-	h := home{t.TempDir()}
+	h := homeAt(t.TempDir())
 	b, specs := aBatch("a")
 	c, err := h.create(b, specs, "process", 1, nothing)
 	if err != nil {
@@ -108,7 +112,7 @@ func TestManifestOfAnotherVersionIsNotThrownAway(t *testing.T) {
 
 // Batches come and go while others look at the same folders.
 func TestClaimsComeAndGo(t *testing.T) {
-	h := home{t.TempDir()}
+	h := homeAt(t.TempDir())
 	var all sync.WaitGroup
 	for worker := range 4 {
 		all.Go(func() {

@@ -14,7 +14,7 @@ type Planned struct {
 // Plan lists the jobs of a request in the order in which they would run, and
 // starts nothing.
 func (r *Runner) Plan(req Request) ([]Planned, error) {
-	x := &run{Runner: r, req: req, store: job.Store{Home: r.Home}, home: home{r.Home}, jobs: map[job.ID]*planned{}}
+	x := r.newRun(req)
 	if err := x.plan(); err != nil {
 		return nil, err
 	}

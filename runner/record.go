@@ -12,8 +12,8 @@ import (
 	"bench/scoring/results"
 )
 
-// record makes the record of a cell all of whose jobs have ended. It is
-// appended to the log unless the newest record there already says the same, or
+// record makes the record of a cell all of whose jobs have ended. flush
+// appends it to the log, unless the newest record there already says the same, or
 // says it of more seeds.
 func (x *run) record(c *cell) (results.Record, error) {
 	known, err := x.known(c)
@@ -21,6 +21,9 @@ func (x *run) record(c *cell) (results.Record, error) {
 		return results.Record{}, err
 	}
 	if known != nil && covers(*known, c) {
+		for _, p := range c.jobs {
+			p.forget()
+		}
 		return *known, nil
 	}
 	rec := results.Record{
@@ -62,11 +65,12 @@ func (x *run) record(c *cell) (results.Record, error) {
 	rec.Finished = finished.UTC()
 	rec.Versions = results.MergeVersions(versions...)
 	rec.Summarize(c.task.Info().Metrics)
-	if err := x.Results.Append(rec); err != nil {
-		return rec, err
-	}
 	rec.Schema = results.Schema // as in the log
 	x.log[rec.Identity()] = rec
+	for _, p := range c.jobs {
+		p.forget()
+	}
+	x.unwritten = append(x.unwritten, rec)
 	return rec, nil
 }
 
@@ -84,6 +88,28 @@ func seconds(o job.Outcome) results.Seconds {
 	return results.Seconds{Load: o.Seconds["load"], Tokenize: o.Seconds["tokenize"], Train: o.Seconds["train"], Predict: o.Seconds["predict"]}
 }
 
+// forget lets go of what only the record is made of: of 24,000 jobs it is too
+// much to keep.
+func (p *planned) forget() {
+	p.scores = nil
+	if t := &p.outcome.TrainerOutcome; t.State == job.OK {
+		t.ValidationLosses, t.Seconds, t.PeakMemoryMB, t.Versions = nil, nil, nil, nil
+	}
+}
+
+// flush appends the records made since the last time to the log. They are made
+// of stored jobs: those that are lost with a killed bench are made again.
+func (x *run) flush() error {
+	if err := x.Results.AppendAll(x.unwritten); err != nil {
+		return err
+	}
+	for _, rec := range x.unwritten {
+		x.emit(Event{Type: "record", Model: rec.Model.ID, Dataset: rec.Dataset.Name, Record: &rec})
+	}
+	x.unwritten = nil
+	return nil
+}
+
 func replicate(p *planned, o job.Outcome) results.Replicate {
 	return results.Replicate{
 		Seed: p.spec.Seed, Job: string(p.spec.ID()), Scores: p.scores, Steps: o.Steps, BestStep: o.BestStep,
@@ -96,16 +122,11 @@ func replicate(p *planned, o job.Outcome) results.Replicate {
 
 // rescore scores the stored predictions of a job that ended in an earlier run.
 func (x *run) rescore(p *planned) error {
-	test, err := p.cell.data.Rows(datasets.Test)
-	if err != nil {
+	if err := p.cell.tests.get(); err != nil {
 		return err
 	}
-	ids := make([]string, len(test))
-	for i, r := range test {
-		ids[i] = r.ID
-	}
 	var scores scoring.Scores
-	lines, err := x.store.Predictions(p.spec.ID(), ids)
+	lines, err := x.store.Predictions(p.id, p.cell.tests.ids)
 	if err == nil {
 		scores, err = x.score(p, lines)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bench/datasets"
+	"bench/internal/atomicfile"
 	"bench/runner/job"
 	"bench/scoring"
 	"bench/scoring/results"
@@ -122,6 +123,9 @@ type FailedJob struct {
 // lie outside of it (job.Failure.Retryable).
 const maxAttempts = 3
 
+// flushEvery is how long a new record waits for others that are appended with it.
+const flushEvery = 500 * time.Millisecond
+
 // run is the state of one Run. Only the goroutine of Run touches it.
 type run struct {
 	*Runner
@@ -131,12 +135,22 @@ type run struct {
 	cells []*cell
 	jobs  map[job.ID]*planned
 	order []job.ID
+	ended int                                 // jobs of order that are done
+	used  results.Usage                       // by jobs that ended in this run
 	log   map[results.Identity]results.Record // newest records; nil: not read yet
+	// unwritten are records that flush has still to append.
+	unwritten []results.Record
+}
+
+func (r *Runner) newRun(req Request) *run {
+	disk := &atomicfile.Group{Dir: r.Home}
+	return &run{Runner: r, req: req, store: job.Store{Home: r.Home, Disk: disk}, home: newHome(r.Home, disk), jobs: map[job.ID]*planned{}}
 }
 
 // planned is one job of the request.
 type planned struct {
 	spec    job.Spec
+	id      job.ID
 	model   *Model
 	cell    *cell
 	at      int // replicate
@@ -152,6 +166,7 @@ type planned struct {
 type cell struct {
 	model *Model
 	data  *datasets.Dataset
+	tests *tests // of data, shared by all models
 	task  tasks.Task
 	jobs  []*planned
 	left  int // jobs that have not ended
@@ -163,16 +178,11 @@ type cell struct {
 // executor lets them; the same Run later takes them over), and what keeps the
 // runner from storing results.
 func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
-	x := &run{Runner: r, req: req, store: job.Store{Home: r.Home}, home: home{r.Home}, jobs: map[job.ID]*planned{}}
+	x := r.newRun(req)
 	if err := x.plan(); err != nil {
 		return Report{}, err
 	}
-	report := Report{Total: len(x.order)}
-	for _, id := range x.order {
-		if x.jobs[id].done {
-			report.Cached++
-		}
-	}
+	report := Report{Total: len(x.order), Cached: x.ended}
 	x.emit(Event{Type: "plan", Done: report.Cached, Total: report.Total})
 	err := x.loop(ctx, &report)
 	for _, c := range x.cells {
@@ -186,11 +196,12 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 		}
 		report.Records = append(report.Records, rec)
 	}
+	err = errors.Join(err, x.flush())
+	report.Used = x.used
 	for _, id := range x.order {
 		p := x.jobs[id]
 		if p.ran {
 			report.Ran++
-			report.Used.Add(Usage(p.outcome))
 		}
 		if p.done && p.outcome.State != job.OK {
 			report.Failed++
@@ -206,6 +217,10 @@ func (x *run) plan() error {
 	if x.req.Seeds < 1 {
 		return fmt.Errorf("a run needs at least one seed, not %d", x.req.Seeds)
 	}
+	tested := map[*datasets.Dataset]*tests{}
+	for _, d := range x.req.Datasets {
+		tested[d] = &tests{data: d}
+	}
 	for _, m := range x.req.Models {
 		var cells []*cell
 		for _, d := range x.req.Datasets {
@@ -216,7 +231,7 @@ func (x *run) plan() error {
 			if err != nil {
 				return fmt.Errorf("data set %s: %w", d.Name, err)
 			}
-			cells = append(cells, &cell{model: m, data: d, task: t})
+			cells = append(cells, &cell{model: m, data: d, tests: tested[d], task: t})
 		}
 		for i := range x.req.Seeds {
 			for _, c := range cells {
@@ -230,13 +245,14 @@ func (x *run) plan() error {
 				if _, ok := x.jobs[id]; ok {
 					return fmt.Errorf("%s on %s is asked for twice", m.ID, c.data.Name)
 				}
-				p := &planned{spec: spec, model: m, cell: c, at: i}
+				p := &planned{spec: spec, id: id, model: m, cell: c, at: i}
 				o, ended, err := x.store.Outcome(id)
 				if err != nil {
 					return err
 				}
 				if ended && !x.again(o) {
 					p.done, p.outcome = true, o
+					x.ended++
 				} else {
 					c.left++
 				}
@@ -283,6 +299,8 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 	inBatch := map[job.ID]bool{}
 	waitedFor := 0 // jobs of other processes, as last said
 	var fatal error
+	recorded := time.NewTicker(flushEvery)
+	defer recorded.Stop()
 
 	launch := func(c *claim, h Handle) {
 		running++
@@ -349,6 +367,8 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 				break
 			}
 			select {
+			case <-recorded.C:
+				fatal = x.flush()
 			case e := <-reports:
 				queue = append(queue, x.take(e, &running, inBatch)...)
 				if e.err != nil {
@@ -424,27 +444,27 @@ func (x *run) book(e ended) {
 		x.found(p, e.outcome)
 		return
 	}
-	if !p.done {
-		p.cell.left--
-	}
-	p.done, p.ran, p.outcome, p.scores = true, true, e.outcome, e.scores
-	done := 0
-	for _, q := range x.jobs {
-		if q.done {
-			done++
-		}
-	}
+	x.end(p)
+	p.ran, p.outcome, p.scores = true, e.outcome, e.scores
+	x.used.Add(Usage(e.outcome))
 	o := e.outcome
 	x.emit(Event{
 		Type: "job", Model: p.spec.Model, Dataset: p.spec.Dataset, Seed: p.spec.Seed, Job: e.job, Batch: e.batch, Attempt: o.Attempt,
 		State: o.State, Failure: o.Failure, Message: o.Message, Step: o.Steps, Scores: e.scores, Seconds: o.Finished.Sub(o.Started).Seconds(),
-		Done: done, Total: len(x.order), Log: x.store.Dir(e.job) + "/trainer.log",
+		Done: x.ended, Total: len(x.order), Log: x.store.Dir(e.job) + "/trainer.log",
 		Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs},
 	})
 	if p.cell.left == 0 {
-		if rec, err := x.record(p.cell); err == nil {
-			x.emit(Event{Type: "record", Model: p.spec.Model, Dataset: p.spec.Dataset, Record: &rec})
-		}
+		x.record(p.cell) // an error comes again, and is told of, at the end of the run
+	}
+}
+
+// end notes that a job is done.
+func (x *run) end(p *planned) {
+	if !p.done {
+		p.done = true
+		p.cell.left--
+		x.ended++
 	}
 }
 
@@ -470,8 +490,8 @@ func (x *run) reload() error {
 // found books a job that turned out to have been stored by another bench.
 func (x *run) found(p *planned, o job.Outcome) {
 	if !p.done {
-		p.done, p.outcome = true, o
-		p.cell.left--
+		x.end(p)
+		p.outcome = o
 	}
 }
 
@@ -514,9 +534,8 @@ func (x *run) batch(m *Model, jobs []*planned) job.Batch {
 	}
 	var ids []job.ID
 	for _, p := range jobs {
-		id := p.spec.ID()
-		ids = append(ids, id)
-		b.Jobs = append(b.Jobs, job.Job{ID: id, Dataset: p.spec.Dataset, Seed: p.spec.Seed})
+		ids = append(ids, p.id)
+		b.Jobs = append(b.Jobs, job.Job{ID: p.id, Dataset: p.spec.Dataset, Seed: p.spec.Seed})
 		if slices.ContainsFunc(b.Datasets, func(d job.Dataset) bool { return d.Name == p.spec.Dataset }) {
 			continue
 		}
@@ -560,7 +579,7 @@ func (x *run) claim(ctx context.Context, b job.Batch) (*claim, error) {
 		if err := x.missing(specs); err != nil {
 			return err
 		}
-		return writeInput(d, b, data)
+		return x.home.writeInput(d, b, data)
 	})
 }
 
@@ -606,8 +625,8 @@ func (x *run) giveUp(e *modelError, report *Report, inBatch map[job.ID]bool) {
 		if p.model != e.model || p.done || inBatch[id] {
 			continue
 		}
-		p.done, p.unsaved = true, true
-		p.cell.left--
+		x.end(p)
+		p.unsaved = true
 		p.outcome = job.Outcome{TrainerOutcome: job.TrainerOutcome{Job: id, State: job.Failed, Failure: job.FailureInput, Message: e.err.Error()}}
 	}
 }

@@ -584,7 +584,7 @@ func TestBatchThatWasBeingStartedIsLookedFor(t *testing.T) {
 	if _, err := w.run(ctx, w.request(1)); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	claims, _, err := home{w.home}.scan()
+	claims, _, err := homeAt(w.home).scan()
 	if err != nil || len(claims) != 1 {
 		t.Fatalf("%v, %v", claims, err)
 	}
@@ -615,7 +615,7 @@ func TestCollectedOutcomeSaysWhere(t *testing.T) {
 	if _, err := w.run(ctx, w.request(1)); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	claims, _, err := home{w.home}.scan()
+	claims, _, err := homeAt(w.home).scan()
 	if err != nil || len(claims) != 1 {
 		t.Fatalf("%v, %v", claims, err)
 	}
@@ -647,7 +647,7 @@ func TestUnknowableBatchIsLeftAlone(t *testing.T) {
 			}
 			return w.exec, nil
 		}}
-	c, err := home{w.home}.create(b, specs, "gone", 1, nothing)
+	c, err := homeAt(w.home).create(b, specs, "gone", 1, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -667,7 +667,7 @@ func TestUnknowableBatchIsLeftAlone(t *testing.T) {
 		mine, specs[id] = append(mine, id), p.spec
 	}
 	b.ID = job.BatchID(mine)
-	if c, err = (home{w.home}).create(b, specs, "gone", 1, nothing); err != nil {
+	if c, err = (homeAt(w.home)).create(b, specs, "gone", 1, nothing); err != nil {
 		t.Fatal(err)
 	}
 	c.release()

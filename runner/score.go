@@ -2,6 +2,7 @@ package runner
 
 import (
 	"encoding/json"
+	"sync"
 
 	"bench/datasets"
 	"bench/datasets/split"
@@ -10,14 +11,53 @@ import (
 	"bench/tasks"
 )
 
+// tests is the test split of a data set, as far as scoring needs it again and
+// again: for each model, and for each seed.
+type tests struct {
+	data *datasets.Dataset
+	load sync.Once
+	err  error
+	rows []datasets.Row
+	ids  []string
+
+	mu      sync.Mutex
+	samples map[int][]int // by replicate
+}
+
+func (t *tests) get() error {
+	t.load.Do(func() {
+		if t.rows, t.err = t.data.Rows(datasets.Test); t.err != nil {
+			return
+		}
+		t.ids = make([]string, len(t.rows))
+		for i, r := range t.rows {
+			t.ids[i] = r.ID
+		}
+	})
+	return t.err
+}
+
+func (t *tests) sample(i int) []int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows, ok := t.samples[i]
+	if !ok {
+		rows = Sample(t.data.Kind, t.rows, i)
+		if t.samples == nil {
+			t.samples = map[int][]int{}
+		}
+		t.samples[i] = rows
+	}
+	return rows
+}
+
 // score scores the predictions of one replicate on its bootstrap sample.
 func (x *run) score(p *planned, lines []json.RawMessage) (scoring.Scores, error) {
-	test, err := p.cell.data.Rows(datasets.Test)
-	if err != nil {
+	t := p.cell.tests
+	if err := t.get(); err != nil {
 		return nil, err
 	}
-	rows := Sample(p.cell.data.Kind, test, p.at)
-	return p.cell.task.Score(p.cell.data.Meta, test, lines, rows, tasks.Rules(x.req.Protocol.Scoring))
+	return p.cell.task.Score(p.cell.data.Meta, t.rows, lines, t.sample(p.at), tasks.Rules(x.req.Protocol.Scoring))
 }
 
 // Sample returns the test rows on which replicate i is scored: row i of

@@ -40,7 +40,7 @@ type Running struct {
 // Status lists the batches of a home, the longest running first. It takes none
 // over and changes nothing.
 func Status(path string) ([]Running, error) {
-	h := home{path}
+	h := newHome(path, nil)
 	if _, err := os.Stat(h.batches()); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

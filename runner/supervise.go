@@ -58,7 +58,7 @@ func (x *run) takeOver(ctx context.Context, c *claim) (Handle, error) {
 		x.emit(Event{Type: "warning", Batch: c.batch.ID, Model: c.batch.Model.ID, Message: err.Error() + "; it is left as it is"})
 		return nil, nil
 	}
-	w := &watch{run: x, claim: c}
+	w := &watch{run: x, claim: c, old: true}
 	w.begun, w.where = c.begun()
 	err = w.harvest(func(e ended) {
 		if !x.again(e.outcome) {
@@ -105,13 +105,15 @@ type watch struct {
 	// lost holds what the trainer said of jobs that its surroundings made fail, a
 	// lost GPU or a full disk, and that get another try. nil: they get none.
 	lost   map[job.ID]string
+	old    bool // an earlier bench started the batch, and may have stored some of its jobs
+	looked bool // harvest has looked for these
 	ids    map[string][]string
 	offset int64 // into the events
 }
 
 // supervise runs one batch to its end and reports every job of it.
 func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- ended) {
-	w := &watch{run: x, claim: c, begun: time.Now()}
+	w := &watch{run: x, claim: c, begun: time.Now(), old: h != nil}
 	if c.attempt < maxAttempts {
 		w.lost = map[job.ID]string{}
 	}
@@ -222,7 +224,11 @@ func (w *watch) finish(exit job.Exit, unknown error, report func(ended)) ended {
 				continue
 			}
 			o := w.outcome(job.TrainerOutcome{Version: job.ProtocolVersion, Job: id, State: job.Failed, Failure: failure, Message: message})
-			if err := w.save(id, o, nil, report); err != nil {
+			e, err := w.save(id, o, nil)
+			if err == nil {
+				err = w.report([]ended{e}, true, report)
+			}
+			if err != nil {
 				w.claim.release()
 				return ended{requeue: w.rest(), err: err}
 			}
@@ -285,25 +291,30 @@ func (w *watch) rest() []job.ID {
 	return rest
 }
 
-// harvest stores every job whose outcome has appeared since the last look.
+// harvest stores every job whose outcome has appeared since the last look, and
+// reports them when they are on disk.
 func (w *watch) harvest(report func(ended)) error {
+	var all []ended
+	stored := false
 	for _, j := range w.claim.batch.Jobs {
 		if _, again := w.lost[j.ID]; again || w.seen[j.ID] {
 			continue
 		}
-		// A bench that was killed may have stored it, but not given up the batch.
-		o, stored, err := w.store.Outcome(j.ID)
-		if err != nil {
-			return err
-		}
-		if stored && o.State == job.OK {
-			w.ended(j.ID)
-			report(ended{job: j.ID, outcome: o, before: true})
-			continue
-		}
-		dir := filepath.Join(w.claim.dir.Out(), string(j.ID))
 		b, err := hostile.ReadFile(w.claim.dir.Out(), filepath.Join(string(j.ID), "outcome.json"), maxOutcomeBytes)
-		if errors.Is(err, fs.ErrNotExist) {
+		absent := errors.Is(err, fs.ErrNotExist)
+		if w.old && (!absent || !w.looked) {
+			// A bench that was killed may have stored it, but not given up the batch.
+			o, before, err := w.store.Outcome(j.ID)
+			if err != nil {
+				return err
+			}
+			if before && o.State == job.OK {
+				w.ended(j.ID)
+				all = append(all, ended{job: j.ID, outcome: o, before: true})
+				continue
+			}
+		}
+		if absent {
 			continue
 		}
 		var lines []json.RawMessage
@@ -315,15 +326,32 @@ func (w *watch) harvest(report func(ended)) error {
 			lines, err = w.predictions(j)
 		}
 		if err != nil {
-			t = job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.Failed, Failure: job.FailureOutput, Message: fmt.Sprintf("%s: %v", dir, err)}
+			t = job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.Failed, Failure: job.FailureOutput, Message: fmt.Sprintf("%s: %v", filepath.Join(w.claim.dir.Out(), string(j.ID)), err)}
 		}
 		if t.Failure.Retryable() && w.lost != nil {
 			w.lost[j.ID] = t.Message
 			continue
 		}
-		if err := w.save(j.ID, w.outcome(t), lines, report); err != nil {
+		e, err := w.save(j.ID, w.outcome(t), lines)
+		if err != nil {
 			return err
 		}
+		stored = true
+		all = append(all, e)
+	}
+	w.looked = true
+	return w.report(all, stored, report)
+}
+
+// report reports jobs, once they are on disk.
+func (w *watch) report(all []ended, sync bool, report func(ended)) error {
+	if sync {
+		if err := w.store.Sync(); err != nil {
+			return err
+		}
+	}
+	for _, e := range all {
+		report(e)
 	}
 	return nil
 }
@@ -359,15 +387,18 @@ func (w *watch) predictions(j job.Job) ([]json.RawMessage, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("batch has no data set %s", j.Dataset)
 	}
-	if w.ids == nil {
-		w.ids = map[string][]string{}
+	if p := w.jobs[j.ID]; p != nil && w.ids[j.Dataset] == nil {
+		if err := p.cell.tests.get(); err != nil {
+			return nil, err
+		}
+		w.note(j.Dataset, p.cell.tests.ids)
 	}
 	if w.ids[j.Dataset] == nil {
 		ids, err := testIDs(w.claim.dir, w.claim.batch.Datasets[i])
 		if err != nil {
 			return nil, err
 		}
-		w.ids[j.Dataset] = ids
+		w.note(j.Dataset, ids)
 	}
 	f, err := hostile.Open(w.claim.dir.Out(), filepath.Join(string(j.ID), "predictions.jsonl"), maxPredictionsBytes)
 	if err != nil {
@@ -375,6 +406,14 @@ func (w *watch) predictions(j job.Job) ([]json.RawMessage, error) {
 	}
 	defer f.Close()
 	return job.ReadPredictions(f, "predictions.jsonl", w.ids[j.Dataset])
+}
+
+// note keeps the ids of the test rows of a data set.
+func (w *watch) note(dataset string, ids []string) {
+	if w.ids == nil {
+		w.ids = map[string][]string{}
+	}
+	w.ids[dataset] = ids
 }
 
 // outcome adds to a trainer's words what the runner knows.
@@ -396,9 +435,9 @@ func (w *watch) outcome(t job.TrainerOutcome) job.Outcome {
 	return o
 }
 
-// save stores an ended job and reports it, with its scores if it is of this
-// run. Predictions that cannot be scored make it a failed job.
-func (w *watch) save(id job.ID, o job.Outcome, lines []json.RawMessage, report func(ended)) error {
+// save stores an ended job and returns what there is to report, with its scores if
+// it is of this run. Predictions that cannot be scored make it a failed job.
+func (w *watch) save(id job.ID, o job.Outcome, lines []json.RawMessage) (ended, error) {
 	spec := w.claim.specs[id]
 	e := ended{job: id}
 	if p := w.jobs[id]; p != nil && o.State == job.OK {
@@ -412,12 +451,11 @@ func (w *watch) save(id job.ID, o job.Outcome, lines []json.RawMessage, report f
 		o.Executor = w.claim.executor
 	}
 	if err := w.store.Save(spec, o, lines, tail(w.claim.dir.Log(), logTailBytes)); err != nil {
-		return err
+		return ended{}, err
 	}
 	w.ended(id)
 	e.outcome = o
-	report(e)
-	return nil
+	return e, nil
 }
 
 // ended notes that a job has an outcome in the store.

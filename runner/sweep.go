@@ -4,8 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-
-	"bench/runner/job"
+	"os"
 )
 
 // Swept tells what Sweep did.
@@ -19,7 +18,7 @@ type Swept struct {
 // them has finished is stored.
 func Sweep(ctx context.Context, path string, executor func(name string) (Executor, error)) (Swept, error) {
 	r := &Runner{Home: path, Executor: executor, OnEvent: func(Event) {}}
-	x := &run{Runner: r, store: job.Store{Home: path}, home: home{path}}
+	x := r.newRun(Request{})
 	claims, foreign, err := x.home.scan()
 	if err != nil {
 		return Swept{}, err
@@ -27,15 +26,18 @@ func Sweep(ctx context.Context, path string, executor func(name string) (Executo
 	swept := Swept{Busy: len(foreign)}
 	var errs []error
 	for _, c := range claims {
-		if err := x.end(ctx, c, &swept); err != nil {
+		if err := x.stop(ctx, c, &swept); err != nil {
 			c.release()
 			errs = append(errs, fmt.Errorf("batch %s: %w", c.batch.ID.Short(), err))
 		}
 	}
+	if len(errs) == 0 && swept.Busy == 0 {
+		errs = append(errs, os.RemoveAll(x.home.inputs())) // made again when they are needed
+	}
 	return swept, errors.Join(errs...)
 }
 
-func (x *run) end(ctx context.Context, c *claim, swept *Swept) error {
+func (x *run) stop(ctx context.Context, c *claim, swept *Swept) error {
 	e, err := x.Executor(c.executor)
 	if err != nil {
 		return err
@@ -52,7 +54,7 @@ func (x *run) end(ctx context.Context, c *claim, swept *Swept) error {
 	case !errors.Is(err, ErrNotFound):
 		return err
 	}
-	w := &watch{run: x, claim: c}
+	w := &watch{run: x, claim: c, old: true}
 	w.begun, w.where = c.begun()
 	if err := w.harvest(func(ended) { swept.Kept++ }); err != nil {
 		return err

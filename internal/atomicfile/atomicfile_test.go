@@ -74,3 +74,37 @@ func TestWhole(t *testing.T) {
 		t.Errorf("left behind: %q", names)
 	}
 }
+
+// A folder appears with all its files; one that is there already is left alone.
+func TestWriteDir(t *testing.T) {
+	g := &Group{Dir: t.TempDir()}
+	dir := filepath.Join(g.Dir, "not", "there", "yet")
+	files := []File{{"a", []byte("1")}, {"b", []byte("2")}}
+	if made, err := g.WriteDir(dir, files); err != nil || !made {
+		t.Fatal(made, err)
+	}
+	if made, err := g.WriteDir(dir, files[:1]); err != nil || made {
+		t.Errorf("a folder was made over another one: %v, %v", made, err)
+	}
+	if got := entries(t, dir); len(got) != 2 {
+		t.Errorf("the folder holds %q", got)
+	}
+	if got := entries(t, filepath.Dir(dir)); len(got) != 1 {
+		t.Errorf("left behind: %q", got)
+	}
+	var wait sync.WaitGroup
+	for i := range 16 { // the waits are shared, and each returns
+		wait.Go(func() {
+			if err := g.Write(filepath.Join(g.Dir, "file"), func(w io.Writer) error { _, err := w.Write([]byte{byte(i)}); return err }); err != nil {
+				t.Error(err)
+			}
+			if err := g.Sync(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if err := (&Group{Dir: filepath.Join(g.Dir, "absent")}).Sync(); canSyncAll && err == nil {
+		t.Error("a folder that is not there was synced")
+	}
+}

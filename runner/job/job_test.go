@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"bench/internal/atomicfile"
 )
 
 func aSpec() Spec {
@@ -247,6 +249,39 @@ func TestStoreWithoutOutcomeHasNotEnded(t *testing.T) {
 	}
 	if _, ended, err := s.Outcome(spec.ID()); ended || err != nil {
 		t.Errorf("ended %v, %v", ended, err)
+	}
+}
+
+// What a machine that lost its power leaves of a job is not a job that has ended,
+// and is replaced when the job is saved again.
+func TestStoreTornByPowerLoss(t *testing.T) {
+	home := t.TempDir()
+	s := Store{Home: home, Disk: &atomicfile.Group{Dir: home}}
+	spec := aSpec()
+	o := Outcome{TrainerOutcome: TrainerOutcome{State: OK}}
+	lines := []json.RawMessage{json.RawMessage(`{"id":"1"}`)}
+	for _, name := range []string{"outcome.json", "predictions.jsonl.zst"} {
+		if err := s.Save(spec, o, lines, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		if _, ended, err := s.Outcome(spec.ID()); !ended || err != nil {
+			t.Fatalf("saved, but ended %v, %v", ended, err)
+		}
+		if err := os.Truncate(filepath.Join(s.Dir(spec.ID()), name), 0); err != nil {
+			t.Fatal(err)
+		}
+		if _, ended, err := s.Outcome(spec.ID()); ended || err != nil {
+			t.Errorf("with an empty %s: ended %v, %v", name, ended, err)
+		}
+	}
+	if err := s.Save(spec, o, lines, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Predictions(spec.ID(), []string{"1"}); err != nil || len(got) != 1 {
+		t.Errorf("saved once more: %s, %v", got, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -104,14 +105,27 @@ func ReadPredictions(r io.Reader, name string, ids []string) ([]json.RawMessage,
 // compress writes lines in the form in which finished jobs keep them: JSON
 // lines in one zstd frame. Equal lines give equal bytes.
 func compress(w io.Writer, lines []json.RawMessage) error {
-	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
-	if err != nil {
-		return err
-	}
+	z := encoders.Get().(*zstd.Encoder)
+	defer encoders.Put(z)
+	z.Reset(w)
 	for _, l := range lines {
-		if _, err := z.Write(append(bytes.Clone(l), '\n')); err != nil {
+		if _, err := z.Write(l); err != nil {
+			return err
+		}
+		if _, err := z.Write(newline); err != nil {
 			return err
 		}
 	}
 	return z.Close()
 }
+
+var newline = []byte("\n")
+
+// encoders are kept, since making one costs more than compressing a small file.
+var encoders = sync.Pool{New: func() any {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return z
+}}

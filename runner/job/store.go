@@ -2,6 +2,7 @@ package job
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -81,14 +82,19 @@ func (o *Outcome) Account(watts float64) {
 //	jobs/ab/abcd…/outcome.json            written last: a job with it has ended
 //
 // Whether a job is done is one file look-up. There is no data base.
-type Store struct{ Home string }
+type Store struct {
+	Home string
+	// Disk makes many jobs durable with one wait. nil: each is durable when Save returns.
+	Disk *atomicfile.Group
+}
 
 // Dir is the folder of one job.
 func (s Store) Dir(id ID) string {
 	return filepath.Join(s.Home, "jobs", string(id[:2]), string(id))
 }
 
-// Outcome returns how a job ended, and whether it has.
+// Outcome returns how a job ended, and whether it has. One whose files were cut
+// off when the machine stopped has not.
 func (s Store) Outcome(id ID) (Outcome, bool, error) {
 	path := filepath.Join(s.Dir(id), "outcome.json")
 	b, err := os.ReadFile(path)
@@ -100,6 +106,9 @@ func (s Store) Outcome(id ID) (Outcome, bool, error) {
 	}
 	var o Outcome
 	if err := json.Unmarshal(b, &o); err != nil {
+		if !json.Valid(b) {
+			return Outcome{}, false, nil
+		}
 		return Outcome{}, false, fmt.Errorf("%s: %w", path, err)
 	}
 	if o.Schema != OutcomeSchema {
@@ -108,35 +117,78 @@ func (s Store) Outcome(id ID) (Outcome, bool, error) {
 	if o.Job != id {
 		return Outcome{}, false, fmt.Errorf("%s: is of job %s", path, o.Job)
 	}
+	if o.State == OK {
+		if info, err := os.Stat(s.predictions(id)); err != nil || info.Size() == 0 {
+			return Outcome{}, false, nil
+		}
+	}
 	return o, true, nil
+}
+
+func (s Store) predictions(id ID) string { return filepath.Join(s.Dir(id), predictionsFile) }
+
+// Sync returns when all jobs saved before are on disk.
+func (s Store) Sync() error {
+	if s.Disk == nil {
+		return nil
+	}
+	return s.Disk.Sync()
 }
 
 // Save keeps an ended job. The outcome is written last, so that a crash at any
 // moment leaves either a whole job or one that has not ended.
 func (s Store) Save(spec Spec, o Outcome, predictions []json.RawMessage, logTail []byte) error {
 	id := spec.ID()
-	dir := s.Dir(id)
 	spec.Schema, o.Schema, o.Job = SpecSchema, OutcomeSchema, id
-	if err := writeJSON(filepath.Join(dir, "spec.json"), spec); err != nil {
+	files, err := contents(spec, o, predictions, logTail)
+	if err != nil {
 		return err
 	}
-	if len(logTail) > 0 {
-		if err := atomicfile.WriteBytes(filepath.Join(dir, "trainer.log"), logTail); err != nil {
+	dir := s.Dir(id)
+	if s.Disk != nil {
+		made, err := s.Disk.WriteDir(dir, files)
+		if made || err != nil {
 			return err
 		}
+	}
+	// The job has failed before: its files are replaced one by one.
+	for _, f := range files {
+		if err := atomicfile.WriteBytes(filepath.Join(dir, f.Name), f.Bytes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// contents are the files of a job, in the order in which they are written.
+func contents(spec Spec, o Outcome, predictions []json.RawMessage, logTail []byte) ([]atomicfile.File, error) {
+	asked, err := json.MarshalIndent(spec, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	outcome, err := json.MarshalIndent(o, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	files := []atomicfile.File{{Name: "spec.json", Bytes: append(asked, '\n')}}
+	if len(logTail) > 0 {
+		files = append(files, atomicfile.File{Name: "trainer.log", Bytes: logTail})
 	}
 	if o.State == OK {
-		err := atomicfile.Write(filepath.Join(dir, "predictions.jsonl.zst"), func(w io.Writer) error { return compress(w, predictions) })
-		if err != nil {
-			return err
+		var packed bytes.Buffer
+		if err := compress(&packed, predictions); err != nil {
+			return nil, err
 		}
+		files = append(files, atomicfile.File{Name: predictionsFile, Bytes: packed.Bytes()})
 	}
-	return writeJSON(filepath.Join(dir, "outcome.json"), o)
+	return append(files, atomicfile.File{Name: "outcome.json", Bytes: append(outcome, '\n')}), nil
 }
+
+const predictionsFile = "predictions.jsonl.zst"
 
 // Predictions reads the predictions of a job that is ok, in the order of ids.
 func (s Store) Predictions(id ID, ids []string) ([]json.RawMessage, error) {
-	return OpenPredictions(filepath.Join(s.Dir(id), "predictions.jsonl.zst"), ids)
+	return OpenPredictions(s.predictions(id), ids)
 }
 
 // OpenPredictions reads a file of predictions as ReadPredictions does; one whose
@@ -198,12 +250,4 @@ func (s Store) Spec(id ID) (Spec, error) {
 		return Spec{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return spec, nil
-}
-
-func writeJSON(path string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(path, append(b, '\n'))
 }

@@ -1,0 +1,13 @@
+//go:build !linux
+
+package atomicfile
+
+import (
+	"errors"
+	"os"
+)
+
+// Without a way to sync a file system each file is synced when it is written.
+const canSyncAll = false
+
+func syncAll(*os.File) error { return errors.ErrUnsupported }
