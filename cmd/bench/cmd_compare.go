@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"bench/scoring/results"
 	"bench/scoring/stats"
 	"bench/tasks"
-	"bench/tasks/all"
 
 	"github.com/spf13/cobra"
 )
@@ -62,12 +60,6 @@ these items, or so many test items with these seeds.`,
 	return c
 }
 
-// pair is one data set on which both models have a record.
-type pair struct {
-	a, b results.Record
-	task tasks.Task
-}
-
 func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) error {
 	if !slices.Contains(compare.Methods, f.method) {
 		return usage("bench compare --help", "there is no method %q; there are %s", f.method, strings.Join(compare.Methods, ", "))
@@ -75,7 +67,7 @@ func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) 
 	if f.resamples < 100 {
 		return usage("10000 are usual", "%d resamples are too few for a p-value of 0.05 and an interval", f.resamples)
 	}
-	pairs, err := a.pairs(nameA, nameB, f)
+	pairs, left, err := a.pairs(nameA, nameB, f)
 	if err != nil {
 		return err
 	}
@@ -119,86 +111,14 @@ func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) 
 			Samples  int    `json:"resamples"`
 			Seed     uint64 `json:"seed"`
 			*compare.Report
-		}{nameA, nameB, pairs[0].a.Protocol, f.resamples, f.seed, report})
+			LeftOut []unpaired `json:"left_out"`
+		}{nameA, nameB, pairs[0].a.Protocol, f.resamples, f.seed, report, left})
 	}
 	a.compareText(nameA, nameB, pairs[0].a.Protocol, report)
+	for _, l := range left {
+		fmt.Fprintf(a.stdout, "left out: %s: %s\n", plain(l.Dataset), plain(l.Why))
+	}
 	return nil
-}
-
-// pairs finds the records to compare: those of both models under one protocol,
-// on the same bytes, the earlier task first.
-func (a *app) pairs(nameA, nameB string, f compareFlags) ([]pair, error) {
-	recs, err := a.records()
-	if err != nil {
-		return nil, err
-	}
-	of := func(name string) (map[string]results.Record, error) {
-		id, revision, _ := strings.Cut(name, "@")
-		found, revisions := map[string]results.Record{}, map[string]bool{}
-		for _, r := range recs {
-			if r.Model.ID != id || !strings.HasPrefix(r.Model.Revision, revision) || len(r.Replicates) == 0 {
-				continue
-			}
-			revisions[r.Model.Revision] = true
-			found[strings.Join([]string{r.Protocol, r.Dataset.Name, r.Dataset.Digest, fmt.Sprint(r.Dataset.TaskVersion)}, "\n")] = r
-		}
-		switch {
-		case len(found) == 0:
-			return nil, usage("bench leaderboard --suite all --incomplete lists the models there are", "nothing is recorded of %s", name)
-		case len(revisions) > 1:
-			return nil, usage("name one, as "+id+"@REVISION", "%s was run in %d revisions: %s", id, len(revisions), strings.Join(slices.Sorted(maps.Keys(revisions)), ", "))
-		}
-		return found, nil
-	}
-	first, err := of(nameA)
-	if err != nil {
-		return nil, err
-	}
-	second, err := of(nameB)
-	if err != nil {
-		return nil, err
-	}
-	if nameA == nameB {
-		return nil, usage("", "%s is compared with itself", nameA)
-	}
-	by := map[string][]pair{} // protocol
-	for _, key := range slices.Sorted(maps.Keys(first)) {
-		r := first[key]
-		s, both := second[key]
-		t, err := all.Lookup(r.Dataset.Task)
-		if !both || err != nil || t.Info().Metrics[0].Hi > 1 { // speed is no score
-			continue
-		}
-		if len(f.datasets) > 0 && !slices.Contains(f.datasets, r.Dataset.Name) {
-			continue
-		}
-		if len(f.languages) > 0 && !slices.ContainsFunc(r.Dataset.Languages, func(l string) bool {
-			return slices.Contains(f.languages, l) || (l == "nb" || l == "nn") && slices.Contains(f.languages, "no")
-		}) {
-			continue
-		}
-		by[r.Protocol] = append(by[r.Protocol], pair{r, s, t})
-	}
-	protocol := f.protocol
-	if protocol == "" {
-		for _, p := range slices.Sorted(maps.Keys(by)) {
-			if len(by[p]) > len(by[protocol]) {
-				protocol = p
-			}
-		}
-	}
-	pairs := by[protocol]
-	if len(pairs) == 0 {
-		return nil, usage("bench run both of them on the same data sets, under the same protocol", "there is no data set on which %s and %s both have a score of the same protocol and the same build", nameA, nameB)
-	}
-	slices.SortStableFunc(pairs, func(x, y pair) int {
-		return cmp.Or(cmp.Compare(taskOrder(x.task), taskOrder(y.task)), strings.Compare(x.a.Dataset.Name, y.a.Dataset.Name))
-	})
-	return pairs, nil
-}
-
-func taskOrder(t tasks.Task) int {
-	return slices.IndexFunc(all.All(), func(u tasks.Task) bool { return u.Info().Name == t.Info().Name })
 }
 
 // predictions reads what both models predicted, if it is there.
@@ -217,6 +137,10 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 	}
 	if err != nil {
 		return in, err
+	}
+	if len(d.rows) < 2 {
+		in.Why = "the test split has fewer than two rows that are scored"
+		return in, nil
 	}
 	rules := rulesOf(p.a.Protocol)
 	store := job.Store{Home: home}
@@ -323,17 +247,32 @@ func (a *app) compareText(nameA, nameB, protocol string, r *compare.Report) {
 		fmt.Fprintf(a.stdout, "overall: they cannot be told apart (p %s)\n", pText(o.P))
 	}
 	fmt.Fprintf(a.stdout, "data sets: A better on %d, B on %d, not told apart on %d\n", r.Better, r.Worse, r.Open)
-	said := map[string]bool{}
+	why := map[string][]string{}
 	for _, d := range r.Results {
-		if d.Why != "" && !said[d.Why] {
-			said[d.Why] = true
-			fmt.Fprintf(a.stdout, "note: %s: only the recorded scores are compared, whose spread is that of the seeds; %s\n", d.Dataset, d.Why)
-		}
-		if one := "one seed: how much another one would change is not known"; d.Basis == "predictions" && min(d.SeedsA, d.SeedsB) == 1 && !said[one] {
-			said[one] = true
-			fmt.Fprintf(a.stdout, "note: %s\n", one)
+		if d.Why != "" {
+			why[d.Why] = append(why[d.Why], d.Dataset)
 		}
 	}
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		fmt.Fprintf(a.stdout, "note: %s: only the recorded scores are compared, whose spread is that of the seeds; %s\n", several(why[reason]), reason)
+	}
+	by := func(is func(compare.Result) bool) bool {
+		return slices.ContainsFunc(r.Results, func(d compare.Result) bool { return d.Basis == "predictions" && is(d) })
+	}
+	if by(func(d compare.Result) bool { return min(d.SeedsA, d.SeedsB) == 1 }) {
+		fmt.Fprintln(a.stdout, "note: one seed: how much another one would change is not known")
+	}
+	if by(func(d compare.Result) bool { return d.SeedsA != d.SeedsB && d.Method == compare.Randomisation }) {
+		fmt.Fprintln(a.stdout, "note: p is that of the first seeds of both models, as many as the one with fewer has; the difference is that of all")
+	}
+}
+
+// several names the first of a list.
+func several(names []string) string {
+	if len(names) == 1 {
+		return names[0]
+	}
+	return fmt.Sprintf("%s and %d more", names[0], len(names)-1)
 }
 
 func compareRow(d compare.Result) []string {
@@ -350,6 +289,9 @@ func compareRow(d compare.Result) []string {
 			parts = append(parts, plural(d.Needed.Items, "item"))
 		}
 		needed = strings.Join(parts, " or ")
+		if needed == "" && d.Basis == "predictions" && d.Difference != 0 {
+			needed = "more of both"
+		}
 	}
 	basis := d.Basis
 	switch d.Basis {
