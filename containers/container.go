@@ -76,7 +76,7 @@ func (e *Engine) Start(ctx context.Context, name string, s Spec) (*Container, er
 	for n := 0; ; n++ {
 		c, err := e.createOrFind(ctx, op, name, s, cfg, host)
 		if err == nil {
-			err = c.start(ctx, op)
+			err = c.start(ctx, op, s.Prepare)
 		}
 		switch {
 		case err == nil:
@@ -135,10 +135,18 @@ func isConflict(err error) bool {
 
 // start starts c unless it runs or ran. A container that cannot be started is
 // removed. An Unreachable error means that it may have been started.
-func (c *Container) start(ctx context.Context, op string) error {
+func (c *Container) start(ctx context.Context, op string, prepare func(context.Context, *Container) error) error {
 	st, err := c.Inspect(ctx)
 	if err != nil || st.Status != "created" {
 		return err
+	}
+	if prepare != nil {
+		if err := prepare(ctx, c); err != nil {
+			if ctx.Err() != nil || IsKind(err, Unreachable) || IsKind(err, Gone) {
+				return err
+			}
+			return c.discard(ctx, err)
+		}
 	}
 	err = tell(ctx, c.e, c.e.t.long, op, func(ctx context.Context) error {
 		return c.e.api.ContainerStart(ctx, c.id, container.StartOptions{})
@@ -150,10 +158,34 @@ func (c *Container) start(ctx context.Context, op string) error {
 	if st, inspectErr := c.Inspect(ctx); inspectErr == nil && st.Status != "created" {
 		return nil
 	}
+	return c.discard(ctx, err)
+}
+
+// discard removes a container that cannot be started because of err.
+func (c *Container) discard(ctx context.Context, err error) error {
 	if removeErr := c.Remove(ctx); removeErr != nil {
 		return fmt.Errorf("%w (and it was left behind: %w)", err, removeErr)
 	}
 	return err
+}
+
+// Hold makes a container that shows mounts and is never started, to reach the
+// files in volumes through it; or finds it. It belongs to whoever knows the
+// labels. The error is of kind NameTaken if the labels of the one there differ.
+func (e *Engine) Hold(ctx context.Context, name, image string, mounts []Mount, labels map[string]string) (*Container, error) {
+	s := Spec{Image: image, Mounts: mounts, UID: 65534, GID: 65534, MemoryBytes: 64 << 20, TmpBytes: 1 << 20, CPUs: 1, Labels: labels}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	img, err := e.Image(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	if len(s.Entrypoint) == 0 {
+		s.Entrypoint = []string{"true"} // an image without one cannot be made a container of
+	}
+	cfg, host := s.docker(e.info, img, nil, time.Now())
+	return e.createOrFind(ctx, "make container "+name, name, s, cfg, host)
 }
 
 // Lookup finds a container by name. The error is of kind Gone if there is none.

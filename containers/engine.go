@@ -25,6 +25,7 @@ import (
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
+	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -42,6 +43,12 @@ type dockerAPI interface {
 	ContainerList(context.Context, container.ListOptions) ([]container.Summary, error)
 	ContainerStop(context.Context, string, container.StopOptions) error
 	ContainerRemove(context.Context, string, container.RemoveOptions) error
+	ContainerStatPath(context.Context, string, string) (container.PathStat, error)
+	CopyToContainer(context.Context, string, string, io.Reader, container.CopyToContainerOptions) error
+	CopyFromContainer(context.Context, string, string) (io.ReadCloser, container.PathStat, error)
+	VolumeList(context.Context, volume.ListOptions) (volume.ListResponse, error)
+	VolumeRemove(context.Context, string, bool) error
+	DiskUsage(context.Context, types.DiskUsageOptions) (types.DiskUsage, error)
 	ImageInspect(context.Context, string, ...client.ImageInspectOption) (image.InspectResponse, error)
 	ImageBuild(context.Context, io.Reader, build.ImageBuildOptions) (build.ImageBuildResponse, error)
 	ImageLoad(context.Context, io.Reader, ...client.ImageLoadOption) (image.LoadResponse, error)
@@ -71,6 +78,8 @@ type Engine struct {
 	info    Info
 	t       timing
 
+	filling keyed // volumes that this process fills
+
 	mu     sync.Mutex
 	gpus   []GPU // of the last successful probe
 	probed bool
@@ -83,12 +92,13 @@ type timing struct {
 	call    time.Duration // a call that only reads or flips a state
 	long    time.Duration // a call that makes, starts or removes a container
 	poll    time.Duration // one wait for the end of a container; then it is asked for anew
+	stall   time.Duration // a transfer of files may stand still so long
 	silence time.Duration // a stream may be silent so long before the engine is asked whether it lives
 	backoff time.Duration // first pause after a failed call; doubles up to 16 times this
 }
 
 func defaultTiming() timing {
-	return timing{open: 8 * time.Second, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
+	return timing{open: 8 * time.Second, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, stall: 2 * time.Minute, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
 }
 
 // pause sleeps after the n-th failure in a row, n from 0.

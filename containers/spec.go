@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"path"
@@ -46,14 +47,23 @@ type Spec struct {
 	TmpBytes    int64   // size of /tmp, which counts as memory; 0: a quarter of the memory
 	GPUs        []string
 
+	// Prepare, if not nil, is called when the container is made and not
+	// started: here files get into its volumes. It may be called again after a
+	// failure, and for a container that an earlier process left there.
+	Prepare func(context.Context, *Container) error
+
 	// Labels identify the container: one of the same name whose labels differ
 	// is something else. Notes are labels that make no difference.
 	Labels, Notes map[string]string
 }
 
-// Mount shows a folder or file of the engine's machine in the container.
+// Mount shows a folder or file of the engine's machine in the container, or a
+// volume.
 type Mount struct {
-	Source   string // absolute, must exist
+	Source string // absolute, must exist; "": Volume
+	// Volume is the name of a volume, which is made with Labels if there is none.
+	Volume   string
+	Labels   map[string]string
 	Target   string // absolute
 	Writable bool
 }
@@ -84,7 +94,13 @@ func (s Spec) check() error {
 		}
 	}
 	for _, m := range s.Mounts {
-		if !filepath.IsAbs(m.Source) || !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" {
+		if (m.Volume == "") == (m.Source == "") {
+			return usage("mount at %s: it has a source or a volume", m.Target)
+		}
+		if m.Volume != "" && !volumeName(m.Volume) {
+			return usage("mount at %s: %q is no name of a volume", m.Target, m.Volume)
+		}
+		if m.Source != "" && !filepath.IsAbs(m.Source) || !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target || m.Target == "/" {
 			return usage("mount of %s at %s: both must be clean absolute paths", m.Source, m.Target)
 		}
 		// A socket of an engine in the container would be the whole machine.
@@ -154,6 +170,12 @@ func (s Spec) docker(i Info, img Image, gpus []container.DeviceRequest, now time
 	}
 	var mounts []mount.Mount
 	for _, m := range s.Mounts {
+		if m.Volume != "" {
+			// The image's files at Target are not copied into it.
+			mounts = append(mounts, mount.Mount{Type: mount.TypeVolume, Source: m.Volume, Target: m.Target, ReadOnly: !m.Writable,
+				VolumeOptions: &mount.VolumeOptions{NoCopy: true, Labels: m.Labels}})
+			continue
+		}
 		mounts = append(mounts, mount.Mount{Type: mount.TypeBind, Source: m.Source, Target: m.Target, ReadOnly: !m.Writable,
 			BindOptions: &mount.BindOptions{Propagation: mount.PropagationRPrivate}})
 	}

@@ -108,6 +108,15 @@ func checkHome(home string) finding {
 	return f
 }
 
+// reached says how a host is reached, and how files get there.
+func reached(h host, e *containers.Engine) string {
+	way := "folders of this machine are shown to containers"
+	if e.Copies() {
+		way = "files are sent through the engine"
+	}
+	return "at " + h.String() + "; " + way
+}
+
 // checkEngine looks at an engine, the trainer's image there and the GPUs.
 func (k *kit) checkEngine(ctx context.Context, h host) (out []finding, ready bool) {
 	e, err := k.engineAt(ctx, h)
@@ -119,11 +128,17 @@ func (k *kit) checkEngine(ctx context.Context, h host) (out []finding, ready boo
 		return []finding{f}, false
 	}
 	info := e.Info()
-	out = append(out, finding{Part: "docker", OK: true, Detail: fmt.Sprintf("engine %s on %s, %d CPUs, %.0f GB, at %s", info.Version, info.Name, info.CPUs, float64(info.MemoryBytes)/1e9, h)})
+	out = append(out, finding{Part: "docker", OK: true, Detail: fmt.Sprintf("engine %s on %s, %d CPUs, %.0f GB, %s", info.Version, info.Name, info.CPUs, float64(info.MemoryBytes)/1e9, reached(h, e))})
 	tag := containers.TrainerImage()
 	image, err := e.Image(ctx, tag)
 	if err != nil {
-		return append(out, finding{Part: "trainer's image", Detail: tag + " is not there", Remedy: "bench image build"}), false
+		f := finding{Part: "trainer's image", Detail: tag + " is not there", Remedy: "bench image build"}
+		if local, lerr := k.engineAt(ctx, host{}); e.Copies() && lerr == nil {
+			if _, lerr := local.Image(ctx, tag); lerr == nil {
+				f.OK, f.Detail, f.Remedy = true, tag+" is not there yet; it is sent from this machine's engine when it is needed", ""
+			}
+		}
+		return append(out, f), f.OK
 	}
 	out = append(out, finding{Part: "trainer's image", OK: true, Detail: fmt.Sprintf("%s, %.1f GB", tag, float64(image.Bytes)/1e9)})
 	gpus, err := e.GPUs(ctx, image.ID)

@@ -22,7 +22,8 @@ func newGC(a *app) *cobra.Command {
 		Use:   "gc",
 		Short: "Stop and remove what interrupted runs left behind",
 		Long: `Stop and remove what interrupted runs left behind in this home: batches that no
-running bench watches over, and containers. What had finished is kept.`,
+running bench watches over, containers, and on hosts that files are sent to,
+models and data sets. What had finished is kept.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), hosts) },
 	}
@@ -50,10 +51,13 @@ func (a *app) gc(ctx context.Context, hosts hostList) error {
 			continue
 		}
 		if err == nil {
-			var names []string
-			names, err = docker.GC(ctx, engine, docker.Instance(home), swept.Busy == 0)
-			for _, n := range names {
+			var boxes, volumes []string
+			boxes, volumes, err = docker.GC(ctx, engine, docker.Instance(home), swept.Busy == 0)
+			for _, n := range boxes {
 				fmt.Fprintln(a.stdout, "removed container", n)
+			}
+			for _, n := range volumes {
+				fmt.Fprintln(a.stdout, "removed volume", n)
 			}
 		}
 		errs = append(errs, err)

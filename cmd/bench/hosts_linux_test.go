@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -73,4 +75,58 @@ func TestTwoHosts(t *testing.T) {
 	// on a host that is not named is not lost sight of (see package pool).
 	has(t, p.run(0, append(args, "--host", hosts[0])...).stderr, "nothing to do")
 	has(t, newCLI(t).run(4, append(args, "--host", "unix:///nowhere/1.sock,unix:///nowhere/2.sock")...).stderr, "hint: ")
+}
+
+// Hosts that do not see this machine's folders, one of them behind ssh: the
+// image, the rows and the results go through their engines, and what comes out
+// is, byte for byte, what shown folders give. Hosts may be named in a file.
+func TestCopiedHosts(t *testing.T) {
+	containertest.StartSSH(t)
+	var engines [2]*containers.Engine
+	var hosts [2]string
+	for i := range engines {
+		x := containertest.StartExtra(t, false, false)
+		engines[i], hosts[i] = x.Open(), x.Host
+	}
+	const local = "unix:///var/run/docker.sock"
+	image := containertest.Image(t, containertest.Open(t), "../../runner/runnertest/standin/trainer", "trainer")
+	p := newCLI(t)
+	p.env = []string{"DOCKER_HOST=" + local}
+	file := filepath.Join(t.TempDir(), "sweep.yaml")
+	text := "models: [fresh:tiny]\nsuite: sample\nseeds: 2\nset: [max_steps=100]\nexecutor: docker\nimage: " + image + "\nhosts:\n" +
+		"  - {name: one, address: " + hosts[0] + ", transfer: copy, slots: 1}\n" +
+		"  - {name: two, address: ssh://engine" + strings.TrimPrefix(hosts[1], "unix://") + ", slots: 1}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := p.run(0, "sweep", file)
+	has(t, r.stderr, "[8/8]", "sending image bench-test-trainer:latest", "to one; this happens once", "to two; this happens once")
+	for i, e := range engines {
+		own := map[string]string{containers.LabelInstance: ""}
+		if left, err := e.Find(t.Context(), own); err != nil || len(left) != 0 {
+			t.Errorf("%d containers are left on host %d, %v", len(left), i, err)
+		}
+		left, err := e.Volumes(t.Context(), own)
+		if err != nil || len(left) != 1 || left[0].Labels[containers.LabelContent] != "data" {
+			t.Errorf("volumes %v are on host %d, %v; want that of the rows", left, i, err)
+		}
+	}
+	alone := newCLI(t)
+	alone.run(0, "run", "fresh:tiny", "--suite", "sample", "--seeds", "2", "--set", "max_steps=100", "--executor", "docker", "--image", image, "--host", local)
+	got, want := p.predictions(), alone.predictions()
+	if len(got) != 8 || len(want) != 8 {
+		t.Fatalf("%d and %d predictions, want 8", len(got), len(want))
+	}
+	for id := range want {
+		if got[id] != want[id] {
+			t.Errorf("job %s: copied and shown differ", id.Short())
+		}
+	}
+
+	at := hosts[0] + "?transfer=copy,ssh://engine" + strings.TrimPrefix(hosts[1], "unix://")
+	r = p.run(0, "gc", "--host", at)
+	if n := strings.Count(r.stdout, "removed volume bench-data-"); n != 2 {
+		t.Errorf("gc removed %d volumes of rows: %s", n, r.stdout)
+	}
+	has(t, p.try("doctor", "--host", at).stdout, "at ssh://engine/", "files are sent through the engine")
 }

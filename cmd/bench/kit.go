@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,6 +29,7 @@ type kit struct {
 	hosts        hostList // Docker engines; none: the default one
 	slots        int      // batches at a time on each engine; 0: one for each GPU
 	image        string   // --image
+	ref          string   // what the user calls image
 	python       string   // --python
 	slurmOptions slurmOptions
 	slurmImage   slurm.Image // of --image, once looked at
@@ -96,10 +98,10 @@ func (k *kit) engineAt(ctx context.Context, h host) (*containers.Engine, error) 
 	if e.Warning() != "" {
 		k.say("warning: %s", e.Warning())
 	}
-	for other, o := range k.opened {
-		if id := e.Info().ID; id != "" && o.Info().ID == id {
-			first, second := min(name, other), max(name, other)
-			k.say("warning: the hosts %s and %s report the same engine: if they are one machine, it gets twice the work", first, second)
+	for _, other := range k.hosts {
+		o := k.opened[other.String()]
+		if id := e.Info().ID; o != nil && id != "" && o.Info().ID == id && k.named(name) {
+			k.say("warning: the hosts %s and %s report the same engine: if they are one machine, it gets twice the work", other, name)
 		}
 	}
 	if k.opened == nil {
@@ -107,6 +109,11 @@ func (k *kit) engineAt(ctx context.Context, h host) (*containers.Engine, error) 
 	}
 	k.opened[name] = e
 	return e, nil
+}
+
+// named says whether a host of that name takes batches.
+func (k *kit) named(name string) bool {
+	return slices.ContainsFunc(k.hosts, func(h host) bool { return h.String() == name })
 }
 
 // say tells people something.
@@ -252,14 +259,24 @@ func (k *kit) dockerAt(ctx context.Context, h host) (runner.Executor, int, error
 		return nil, 0, err
 	}
 	slots := cmp.Or(h.slots, k.slots)
-	image, hint := k.image, "docker pull "+k.image
+	image, ref, hint := k.image, cmp.Or(k.ref, k.image), "docker pull "+cmp.Or(k.ref, k.image)
 	if image == "" {
 		image, hint = containers.TrainerImage(), "bench image build"
-		if h.Address != "" {
+		ref = image
+		switch {
+		case e.Copies():
+			hint += " makes it on this machine's engine, from where it is sent"
+		case h.Address != "":
 			hint += " --host '" + h.Address + "'"
 		}
 	}
-	executor := docker.New(e, docker.Options{Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version()})
+	if err := k.bringImage(ctx, e, image, ref); err != nil && !containers.IsKind(err, containers.ImageMissing) {
+		return nil, 0, err
+	}
+	executor := docker.New(e, docker.Options{
+		Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version(),
+		Notice: func(s string) { k.say("%s", s) },
+	})
 	if slots > 0 || k.limits.GPU == "none" {
 		return executor, max(1, slots), nil
 	}

@@ -228,10 +228,14 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 		if err != nil {
 			return "", "", err
 		}
+		if err := k.bringImage(ctx, e, o.image, o.image); err != nil {
+			return "", "", err
+		}
 		i, err := e.Image(ctx, o.image)
 		if err != nil {
 			return "", "", err
 		}
+		k.ref = o.image
 		k.image = i.ID // on all hosts the same, whatever a tag means there
 		image = "image:" + i.ID
 	}

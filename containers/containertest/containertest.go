@@ -36,9 +36,21 @@ func Need(t testing.TB, part, reason string) {
 // Open returns the engine of the default socket.
 func Open(t testing.TB) *containers.Engine {
 	t.Helper()
+	return open(t, containers.Host{})
+}
+
+// OpenCopying returns the engine of the default socket as one that does not see
+// the folders of this machine.
+func OpenCopying(t testing.TB) *containers.Engine {
+	t.Helper()
+	return open(t, containers.Host{Transfer: containers.TransferCopy})
+}
+
+func open(t testing.TB, h containers.Host) *containers.Engine {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	e, err := containers.Open(ctx, "")
+	e, err := containers.OpenHost(ctx, h)
 	if err != nil {
 		Need(t, "docker", err.Error())
 	}
@@ -54,8 +66,12 @@ func Instance(t testing.TB, e *containers.Engine) string {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if _, err := e.RemoveLeftovers(ctx, map[string]string{containers.LabelInstance: id}, true); err != nil {
+		own := map[string]string{containers.LabelInstance: id}
+		if _, err := e.RemoveLeftovers(ctx, own, true); err != nil {
 			t.Errorf("containers of the test are left: %v", err)
+		}
+		if _, err := e.RemoveVolumes(ctx, own); err != nil {
+			t.Errorf("volumes of the test are left: %v", err)
 		}
 	})
 	return id

@@ -46,8 +46,8 @@ func Open(dir, name string, max int64) (io.ReadCloser, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !seen.IsDir() {
-			return nil, &Error{name, p + " is " + kind(seen.Mode()) + ", not a folder"}
+		if err := CheckFolder(name, p, seen.Mode()); err != nil {
+			return nil, err
 		}
 		sub, err := root.OpenRoot(p)
 		if err != nil {
@@ -66,7 +66,7 @@ func Open(dir, name string, max int64) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := check(name, seen, max); err != nil {
+	if err := Check(name, seen.Mode(), seen.Size(), max); err != nil {
 		return nil, err
 	}
 	// Between the two looks it can become a pipe: without O_NONBLOCK, opening
@@ -77,7 +77,7 @@ func Open(dir, name string, max int64) (io.ReadCloser, error) {
 	}
 	opened, err := f.Stat()
 	if err == nil {
-		err = check(name, opened, max)
+		err = Check(name, opened.Mode(), opened.Size(), max)
 	}
 	if err == nil && !os.SameFile(seen, opened) {
 		err = &Error{name, "was replaced while it was opened"}
@@ -99,12 +99,21 @@ func ReadFile(dir, name string, max int64) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-func check(name string, i fs.FileInfo, max int64) error {
-	if !i.Mode().IsRegular() {
-		return &Error{name, "is " + kind(i.Mode()) + ", not a regular file"}
+// Check refuses, with an *Error, what is not a regular file of at most max bytes.
+func Check(name string, mode fs.FileMode, size, max int64) error {
+	if !mode.IsRegular() {
+		return &Error{name, "is " + kind(mode) + ", not a regular file"}
 	}
-	if i.Size() > max {
-		return &Error{name, fmt.Sprintf("has %d bytes, more than the %d allowed", i.Size(), max)}
+	if size > max {
+		return &Error{name, fmt.Sprintf("has %d bytes, more than the %d allowed", size, max)}
+	}
+	return nil
+}
+
+// CheckFolder refuses what is not a folder: folder, in which name lies.
+func CheckFolder(name, folder string, mode fs.FileMode) error {
+	if !mode.IsDir() {
+		return &Error{name, folder + " is " + kind(mode) + ", not a folder"}
 	}
 	return nil
 }

@@ -53,7 +53,12 @@ type Options struct {
 	Grace    time.Duration // between SIGTERM and SIGKILL; 0: 10 s
 	OutBytes int64         // what a batch may write to its out folder; 0: 4 GiB
 	Pids     int64         // processes and threads of a batch; 0: 1024
-	TmpBytes int64         // size of /tmp; 0: a quarter of the memory
+	// KeepBytes is how much of models and data sets that no batch uses any more
+	// stays on an engine that they had to be sent to; 0: 64 GiB.
+	KeepBytes int64
+	// Notice is told, in a sentence, what takes long. May be nil.
+	Notice   func(string)
+	TmpBytes int64 // size of /tmp; 0: a quarter of the memory
 }
 
 // Instance names the home folder for Options.Instance.
@@ -66,20 +71,25 @@ func Instance(home string) string {
 }
 
 // GC removes what batches of this instance left on the engine: containers that
-// have ended and nobody waited for, and the running ones too if running is
-// true. It returns their names.
-func GC(ctx context.Context, e *containers.Engine, instance string, running bool) ([]string, error) {
+// have ended and nobody waited for, and if running is true the running ones
+// too, and all volumes. It returns their names.
+func GC(ctx context.Context, e *containers.Engine, instance string, running bool) (boxes, volumes []string, err error) {
 	if instance == "" {
-		return nil, errors.New("docker: no instance to clean up for")
+		return nil, nil, errors.New("docker: no instance to clean up for")
 	}
-	names, err := e.RemoveLeftovers(ctx, map[string]string{containers.LabelInstance: instance}, running)
-	return names, precondition(err, "")
+	own := map[string]string{containers.LabelInstance: instance}
+	boxes, err = e.RemoveLeftovers(ctx, own, running)
+	if err == nil && running {
+		volumes, err = e.RemoveVolumes(ctx, own)
+	}
+	return boxes, volumes, precondition(err, "")
 }
 
 // New returns an executor that runs batches on engine.
 func New(engine *containers.Engine, o Options) runner.Executor {
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
+	o.KeepBytes = cmp.Or(o.KeepBytes, 64<<30)
 	return &executor{engine: engine, o: o, handles: map[string]*handle{}, gpus: ledger{taken: map[string]int{}}}
 }
 
@@ -87,6 +97,7 @@ type executor struct {
 	engine *containers.Engine
 	o      Options
 	gpus   ledger
+	sums   sums
 
 	mu      sync.Mutex
 	handles map[string]*handle // of batches that run, by folder and batch
@@ -106,9 +117,16 @@ type record struct {
 	// Sizes of the log and of the events before this start, which adds to them.
 	LogFrom    int64 `json:"log_from"`
 	EventsFrom int64 `json:"events_from"`
+	// Volume holds the batch's files on an engine that does not see the folders
+	// of this machine; "": they are folders.
+	Volume string `json:"volume,omitempty"`
 }
 
-const recordSchema = 1
+// Schemas of records: 2 has a volume.
+const (
+	recordSchema       = 1
+	recordSchemaVolume = 2
+)
 
 // Start implements runner.Executor. When the batch has ended already, Start
 // runs it again; the log and the events go on at their ends.
@@ -156,26 +174,29 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	if err != nil {
 		return nil, err
 	}
-	h := &handle{e: e, d: d, b: b, done: make(chan struct{}), r: record{
+	r := record{
 		Schema: recordSchema, Batch: b.ID, Run: rand.Text(), Container: e.containerName(b.ID),
 		Where:   runner.Where{Executor: Name, Host: e.engine.Info().Name, Image: img.ID, GPUs: gpus},
 		LogFrom: size(d.Log()), EventsFrom: size(d.Events()),
-	}}
+	}
+	if e.engine.Copies() {
+		r.Schema, r.Volume = recordSchemaVolume, r.Container+"-"+strings.ToLower(r.Run[:8])
+	}
+	h := e.handle(b, d, r)
 	defer func() {
 		if err != nil {
 			e.gpus.free(gpus)
-			err = errors.Join(err, h.clean(), remove(d.Executor()))
+			err = errors.Join(err, h.clean(ctx), remove(d.Executor()))
 		}
 	}()
-	if err := h.clean(); err != nil {
+	if err := h.clean(ctx); err != nil {
 		return nil, err
 	}
-	uid, gid := user(e.engine.Info().Remapped)
 	threads := b.Threads
 	if threads == 0 {
 		threads = containers.Threads(cmp.Or(e.o.Limits.CPUs, float64(e.engine.Info().CPUs)))
 	}
-	model, err := prepare(b, d, threads, reader{uid, gid, e.engine.Info().Remapped})
+	given, err := e.give(h, threads)
 	if err != nil {
 		return nil, err
 	}
@@ -187,30 +208,27 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 		return nil, err
 	}
 
-	labels := map[string]string{containers.LabelBatch: string(b.ID), labelRun: h.r.Run}
-	if e.o.Instance != "" {
-		labels[containers.LabelInstance] = e.o.Instance
-	}
+	labels := h.labels()
 	env := environment()
 	for _, name := range threadVariables {
 		env[name] = fmt.Sprint(threads)
 	}
 	s := containers.Spec{
 		Image: img.ID, Args: []string{"--batch", insideIn + "/batch.json", "--out", insideOut}, Env: env,
-		Mounts: append([]containers.Mount{{Source: scratchIn(d), Target: insideIn}, {Source: scratchOut(d), Target: insideOut, Writable: true}}, model...),
-		UID:    uid, GID: gid,
+		Mounts: given.mounts, Prepare: given.fill, UID: given.uid, GID: given.gid,
 		CPUs: e.o.Limits.CPUs, MemoryBytes: e.o.Limits.MemoryBytes, Pids: e.o.Pids, TmpBytes: e.o.TmpBytes, GPUs: gpus,
 		Labels: labels, Notes: map[string]string{containers.LabelVersion: e.o.Version},
 	}
-	h.c, err = e.engine.Start(ctx, h.r.Container, s)
+	c, err := e.engine.Start(ctx, h.r.Container, s)
 	if containers.IsKind(err, containers.NameTaken) {
 		if err = e.removeStale(ctx, labels, h.r.Container); err == nil {
-			h.c, err = e.engine.Start(ctx, h.r.Container, s)
+			c, err = e.engine.Start(ctx, h.r.Container, s)
 		}
 	}
 	if err != nil {
 		return nil, precondition(err, e.o.BuildHint)
 	}
+	h.shows(c)
 	return h, nil
 }
 
@@ -232,7 +250,11 @@ func (e *executor) removeStale(ctx context.Context, labels map[string]string, na
 			return nil // Start says whose it is
 		}
 	}
-	return c.Remove(ctx)
+	if err := c.Remove(ctx); err != nil {
+		return err
+	}
+	_, err = e.engine.RemoveVolumes(ctx, same)
+	return err
 }
 
 // containerName is bench-BATCH, with the instance behind it: two homes may run
@@ -273,10 +295,10 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 		return nil, notFound
 	case err != nil:
 		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
-	case r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema:
+	case r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema && r.Schema != recordSchemaVolume:
 		return nil, notFound
 	}
-	h = &handle{e: e, d: d, b: b, r: r, done: make(chan struct{})}
+	h = e.handle(b, d, r)
 	if ended, err := h.recorded(); err != nil || ended {
 		return h, err
 	}
@@ -293,15 +315,15 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 			return h, err
 		}
 		// Somebody removed it. What it had finished counts.
-		if err := h.collect(true); err != nil {
+		if err := e.engine.Persist(ctx, func() error { return h.collect(ctx, true) }); err != nil {
 			return nil, err
 		}
-		return nil, errors.Join(notFound, h.clean(), remove(d.Executor()))
+		return nil, errors.Join(notFound, h.clean(ctx), remove(d.Executor()))
 	}
 	if err != nil {
 		return nil, precondition(err, e.o.BuildHint)
 	}
-	h.c = c
+	h.shows(c)
 	e.gpus.note(r.Where.GPUs)
 	e.follow(h, nil)
 	return h, nil
@@ -380,6 +402,8 @@ const (
 	insideIn    = "/bench/in"
 	insideOut   = "/bench/out"
 	insideModel = "/bench/model"
+	insideRoom  = "/bench" // the batch's volume: in and out
+	insideData  = "/bench/in/data"
 )
 
 // lockPoll is how often a lock is tried that another process holds.
@@ -400,11 +424,15 @@ func remove(path string) error {
 }
 
 // clean removes what only a running batch needs.
-func (h *handle) clean() error {
-	return errors.Join(remove(exitFile(h.d)), remove(stopFile(h.d)), h.cleanScratch())
+func (h *handle) clean(ctx context.Context) error {
+	return errors.Join(remove(exitFile(h.d)), remove(stopFile(h.d)), h.cleanScratch(ctx))
 }
 
-func (h *handle) cleanScratch() error {
+func (h *handle) cleanScratch(ctx context.Context) error {
+	if h.r.Volume != "" {
+		h.out.remove(ctx) // what is left on an engine that is away, GC removes
+	}
+	// Also for a batch with a volume: an earlier start of it may have had folders.
 	return errors.Join(hostile.RemoveAll(scratchOut(h.d)), os.RemoveAll(scratchIn(h.d)), os.RemoveAll(copies(h.d)))
 }
 

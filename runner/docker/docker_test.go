@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,8 +25,9 @@ type lab struct {
 	o Options
 }
 
-func newLab(t *testing.T) *lab {
-	e := containertest.Open(t)
+func newLab(t *testing.T) *lab { return labOn(t, containertest.Open(t)) }
+
+func labOn(t *testing.T, e *containers.Engine) *lab {
 	return &lab{t, e, Options{
 		Image:    containertest.Image(t, e, "testtrainer", "testtrainer"),
 		Instance: containertest.Instance(t, e), Version: "test", Grace: time.Second,
@@ -78,12 +80,34 @@ func (l *lab) read(path string) string {
 	return string(b)
 }
 
+// appears waits for the outcome of j.
+func (l *lab) appears(d job.Dir, j job.Job) {
+	l.Helper()
+	for end := time.Now().Add(time.Minute); l.read(outcome(d, j)) == ""; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			l.Fatalf("no outcome of job %s; %s", j.ID.Short(), l.read(d.Log()))
+		}
+	}
+}
+
 func outcome(d job.Dir, j job.Job) string {
 	return filepath.Join(d.Out(), string(j.ID), outcomeName)
 }
 
-func TestContract(t *testing.T) {
-	l := newLab(t)
+func TestContract(t *testing.T) { both(t, contract) }
+
+// both runs a test with both ways to get files to a container and back.
+func both(t *testing.T, test func(*lab)) {
+	t.Run("bind", func(t *testing.T) { test(newLab(t)) })
+	t.Run("copy", func(t *testing.T) {
+		l := labOn(t, containertest.OpenCopying(t))
+		t.Cleanup(l.clean)
+		test(l)
+	})
+}
+
+func contract(l *lab) {
+	t := l.T
 	runnertest.TestExecutor(t, runnertest.Factory{
 		Open: func(*testing.T) runner.Executor { return l.open() },
 		Prepare: func(t *testing.T, d job.Dir, jobs int, s stub.Script) (job.Batch, string) {
@@ -95,8 +119,10 @@ func TestContract(t *testing.T) {
 
 // What a trainer leaves in its out folder cannot reach other files, block,
 // or take the other jobs along.
-func TestHostileOut(t *testing.T) {
-	l := newLab(t)
+func TestHostileOut(t *testing.T) { both(t, hostileOut) }
+
+func hostileOut(l *lab) {
+	t := l.T
 	l.o.OutBytes = 64 << 20
 	for attack, want := range map[string]string{
 		"outcome is a link":        "is a symbolic link",
@@ -157,8 +183,10 @@ func (l *lab) attack(attack string, change func(*job.Batch)) (job.Dir, job.Batch
 	return d, b, x
 }
 
-func TestHostileOutStops(t *testing.T) {
-	l := newLab(t)
+func TestHostileOutStops(t *testing.T) { both(t, hostileOutStops) }
+
+func hostileOutStops(l *lab) {
+	t := l.T
 	l.o.OutBytes = 64 << 20
 	t.Run("a folder becomes a link", func(t *testing.T) {
 		d, b, x := (&lab{t, l.e, l.o}).attack("job is a link", nil)
@@ -248,11 +276,13 @@ func TestTimeLimitAfterAttach(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestEnvironment(t *testing.T) { both(t, environmentInside) }
+
+func environmentInside(l *lab) {
+	t := l.T
 	t.Setenv("HF_TOKEN", "hf_secret")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "aws_secret")
 	t.Setenv("HTTPS_PROXY", "http://user:secret@proxy:1")
-	l := newLab(t)
 	d := l.dir()
 	b := runnertest.WriteBatch(t, d, 1, stub.Script{Environment: true})
 	b.Threads = 3
@@ -277,8 +307,10 @@ func TestEnvironment(t *testing.T) {
 
 // A snapshot in the official cache layout, one with links that lead astray,
 // and files that only root may read.
-func TestModel(t *testing.T) {
-	l := newLab(t)
+func TestModel(t *testing.T) { both(t, showsModel) }
+
+func showsModel(l *lab) {
+	t := l.T
 	write := func(path, text string, mode os.FileMode) string {
 		t.Helper()
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -376,8 +408,10 @@ func TestPreconditions(t *testing.T) {
 }
 
 // A batch of a folder that was thrown away must not be taken for a new one.
-func TestStaleContainer(t *testing.T) {
-	l := newLab(t)
+func TestStaleContainer(t *testing.T) { both(t, staleContainer) }
+
+func staleContainer(l *lab) {
+	t := l.T
 	d := l.dir()
 	b := runnertest.WriteBatch(t, d, 1, stub.Script{Linger: time.Hour})
 	if _, err := l.open().launch(t.Context(), b, d); err != nil { // and nobody watches
@@ -404,8 +438,10 @@ func TestStaleContainer(t *testing.T) {
 }
 
 // Somebody removes the container: what it had finished counts.
-func TestRemovedContainer(t *testing.T) {
-	l := newLab(t)
+func TestRemovedContainer(t *testing.T) { both(t, removedContainer) }
+
+func removedContainer(l *lab) {
+	t := l.T
 	d := l.dir()
 	b := runnertest.WriteBatch(t, d, 2, stub.Script{Pause: time.Hour})
 	e := l.open()
@@ -413,9 +449,7 @@ func TestRemovedContainer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for l.read(filepath.Join(scratchOut(d), string(b.Jobs[0].ID), outcomeName)) == "" {
-		time.Sleep(10 * time.Millisecond)
-	}
+	l.appears(d, b.Jobs[0])
 	c, err := l.e.Lookup(t.Context(), e.containerName(b.ID))
 	if err != nil {
 		t.Fatal(err)
@@ -433,8 +467,10 @@ func TestRemovedContainer(t *testing.T) {
 
 // The container and its record are there, nobody watches, and it is removed:
 // Attach collects what there is and says that nothing runs.
-func TestAttachToRemoved(t *testing.T) {
-	l := newLab(t)
+func TestAttachToRemoved(t *testing.T) { both(t, attachToRemoved) }
+
+func attachToRemoved(l *lab) {
+	t := l.T
 	d := l.dir()
 	b := runnertest.WriteBatch(t, d, 2, stub.Script{})
 	e := l.open()
@@ -461,8 +497,10 @@ func TestAttachToRemoved(t *testing.T) {
 	}
 }
 
-func TestGC(t *testing.T) {
-	l := newLab(t)
+func TestGC(t *testing.T) { both(t, collectGarbage) }
+
+func collectGarbage(l *lab) {
+	t := l.T
 	d := l.dir()
 	b := runnertest.WriteBatch(t, d, 1, stub.Script{})
 	h, err := l.open().launch(t.Context(), b, d)
@@ -472,13 +510,17 @@ func TestGC(t *testing.T) {
 	if _, err := h.c.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := GC(t.Context(), l.e, l.o.Instance, false); err != nil || len(names) != 1 || names[0] != h.r.Container {
+	if names, _, err := GC(t.Context(), l.e, l.o.Instance, false); err != nil || len(names) != 1 || names[0] != h.r.Container {
 		t.Errorf("GC = %q, %v", names, err)
 	}
-	if names, err := GC(t.Context(), l.e, l.o.Instance, true); err != nil || len(names) != 0 {
-		t.Errorf("second GC = %q, %v", names, err)
+	var want []string
+	if h.r.Volume != "" {
+		want = []string{h.r.Volume}
 	}
-	if _, err := GC(t.Context(), l.e, "", true); err == nil {
+	if names, volumes, err := GC(t.Context(), l.e, l.o.Instance, true); err != nil || len(names) != 0 || !slices.Equal(volumes, want) {
+		t.Errorf("second GC = %q, %q, %v; want no container and the volumes %q", names, volumes, err, want)
+	}
+	if _, _, err := GC(t.Context(), l.e, "", true); err == nil {
 		t.Error("GC of all instances")
 	}
 }

@@ -15,7 +15,6 @@ import (
 
 	"bench/containers"
 	"bench/internal/atomicfile"
-	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
 
@@ -29,6 +28,9 @@ type handle struct {
 	b job.Batch
 	r record
 	c *containers.Container // nil if it has ended
+
+	out  outbox
+	hint chan struct{} // told when a job seems to be done
 
 	once sync.Once
 	done chan struct{} // closed when exit and err are set
@@ -203,7 +205,8 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 		x, err := h.c.Wait(ctx)
 		over <- waited{x, err}
 	}()
-	look, measure := time.NewTicker(collectEvery), time.NewTicker(measureEvery)
+	lookEvery, measureEvery := h.out.pace()
+	look, measure := time.NewTicker(lookEvery), time.NewTicker(measureEvery)
 	defer look.Stop()
 	defer measure.Stop()
 	// Stopping takes as long as the grace, and must not keep the rest waiting.
@@ -214,16 +217,47 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 			go func() { stopping <- h.stop(ctx, reason, detail) }()
 		}
 	}
+	// Collecting and measuring may take long where they go through the engine.
+	collected, collecting := make(chan error, 1), false
+	collect := func() {
+		if !collecting {
+			collecting = true
+			go func() { collected <- h.collect(ctx, false) }()
+		}
+	}
+	type amount struct {
+		used    int64
+		entries int
+		err     error
+	}
+	measured, measuring := make(chan amount, 1), false
 	for {
 		select {
 		case <-look.C:
-			if err := h.collect(false); err != nil {
+			collect()
+		case <-h.hint:
+			collect()
+		case err := <-collected:
+			if collecting = false; err != nil {
 				h.abandon(cancel, logged)
 				return job.Exit{}, err
 			}
 		case <-measure.C:
-			if used, entries, err := hostile.Usage(scratchOut(h.d), maxEntries); err == nil && (used > h.e.o.OutBytes || entries >= maxEntries) {
-				stop(bySpace, fmt.Sprintf("it wrote %d MiB in %d files; %d MiB in %d files are allowed", used>>20, entries, h.e.o.OutBytes>>20, maxEntries))
+			if !measuring {
+				measuring = true
+				go func() {
+					used, entries, err := h.out.used(ctx)
+					measured <- amount{used, entries, err}
+				}()
+			}
+		case m := <-measured:
+			measuring = false
+			if m.err == nil && (m.used > h.e.o.OutBytes || m.entries >= maxEntries) {
+				wrote, allowed := fmt.Sprintf("%d MiB", m.used>>20), fmt.Sprintf("%d MiB", h.e.o.OutBytes>>20)
+				if m.entries > 0 {
+					wrote, allowed = fmt.Sprintf("%s in %d files", wrote, m.entries), fmt.Sprintf("%s in %d files", allowed, maxEntries)
+				}
+				stop(bySpace, fmt.Sprintf("it wrote %s; %s are allowed", wrote, allowed))
 			}
 		case <-deadline:
 			stop(byTime, fmt.Sprintf("the limit is %v", h.e.o.Limits.Time))
@@ -239,7 +273,12 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 			if err := <-logged; err != nil && !containers.IsKind(err, containers.Gone) {
 				return job.Exit{}, err
 			}
-			if err := h.collect(true); err != nil {
+			if collecting {
+				if err := <-collected; err != nil {
+					return job.Exit{}, err
+				}
+			}
+			if err := h.e.engine.Persist(ctx, func() error { return h.collect(ctx, true) }); err != nil {
 				return job.Exit{}, err
 			}
 			return h.conclude(ctx, w.exit, containers.IsKind(w.err, containers.Gone))
@@ -282,7 +321,7 @@ func (h *handle) conclude(ctx context.Context, x containers.Exit, gone bool) (jo
 	// From here on nothing can be lost. A container that the engine does not
 	// remove now is removed by the next Start of the batch, or by GC.
 	if err := h.c.Remove(ctx); err == nil {
-		h.cleanScratch()
+		h.cleanScratch(ctx)
 	}
 	return exit, nil
 }
@@ -300,7 +339,7 @@ func (h *handle) copyLog(ctx context.Context) error {
 		return err
 	}
 	defer log.f.Close()
-	return h.c.Logs(ctx, events, log)
+	return h.c.Logs(ctx, spotter{events, h.hint}, log)
 }
 
 // bounded writes to a file from an offset on, up to maxLog bytes, and drops
@@ -339,22 +378,28 @@ func (b *bounded) Write(p []byte) (int, error) {
 // collect moves the jobs that are finished from the scratch folder to Dir.Out,
 // as far as they are what a trainer may write. At the end of the batch, final,
 // a job whose files are not gets the outcome "output". An error is one of this
-// machine's disk.
-func (h *handle) collect(final bool) error {
+// machine's disk or, at the end, one of the engine's.
+func (h *handle) collect(ctx context.Context, final bool) error {
 	for _, j := range h.b.Jobs {
 		to := filepath.Join(h.d.Out(), string(j.ID))
 		if _, err := os.Lstat(filepath.Join(to, outcomeName)); err == nil {
 			continue
 		}
-		outcome, err := hostile.ReadFile(scratchOut(h.d), filepath.Join(string(j.ID), outcomeName), maxOutcome)
+		outcome, err := h.read(ctx, filepath.Join(string(j.ID), outcomeName))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = h.take(filepath.Join(string(j.ID), predictionsName), filepath.Join(to, predictionsName))
+			err = h.take(ctx, filepath.Join(string(j.ID), predictionsName), filepath.Join(to, predictionsName))
 			if local, ok := errors.AsType[localError](err); ok {
 				return fmt.Errorf("batch %s: %w", h.b.ID.Short(), local.error)
 			}
+		}
+		if err != nil && engineError(err) {
+			if !final {
+				return nil // the next look may tell
+			}
+			return fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 		}
 		if err != nil {
 			if !final {
@@ -376,9 +421,19 @@ func (h *handle) collect(final bool) error {
 // localError is an error of writing, not of what was read.
 type localError struct{ error }
 
-// take copies a file that may be missing out of the scratch folder.
-func (h *handle) take(name, to string) error {
-	f, err := hostile.Open(scratchOut(h.d), name, maxPredictions)
+// read returns the content of an outcome in the out folder.
+func (h *handle) read(ctx context.Context, name string) ([]byte, error) {
+	f, err := h.out.open(ctx, name, maxOutcome)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// take copies a file that may be missing out of the out folder.
+func (h *handle) take(ctx context.Context, name, to string) error {
+	f, err := h.out.open(ctx, name, maxPredictions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -48,21 +48,48 @@ func prepare(b job.Batch, d job.Dir, threads int, r reader) ([]containers.Mount,
 		if model, err = showModel(b.Model, copies(d), r); err != nil {
 			return nil, err
 		}
-		b.Model.Path = insideModel
 	}
-	b.Threads = threads
-	text, err := json.MarshalIndent(b, "", "  ")
+	text, err := inside(b, threads)
 	if err != nil {
 		return nil, err
 	}
-	if err := writeFor(filepath.Join(scratchIn(d), "batch.json"), append(text, '\n')); err != nil {
+	if err := writeFor(filepath.Join(scratchIn(d), "batch.json"), text); err != nil {
 		return nil, err
 	}
 	if err := makeFolder(scratchOut(d), 0o777); err != nil {
 		return nil, err
 	}
+	done, err := finished(b, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range done {
+		if err := makeFolder(filepath.Join(scratchOut(d), string(j)), 0o777); err != nil {
+			return nil, err
+		}
+		if err := writeFor(filepath.Join(scratchOut(d), string(j), outcomeName), []byte(doneMark)); err != nil {
+			return nil, err
+		}
+	}
+	return model, nil
+}
+
+// inside is batch.json as the container shows it.
+func inside(b job.Batch, threads int) ([]byte, error) {
+	if b.Model.Path != "" {
+		b.Model.Path = insideModel
+	}
+	b.Threads = threads
+	text, err := json.MarshalIndent(b, "", "  ")
+	return append(text, '\n'), err
+}
+
+// doneMark is the outcome by which a trainer sees that a job is done.
+const doneMark = "{}\n"
+
+// finished lists the jobs that are not to be done again.
+func finished(b job.Batch, d job.Dir) (done []job.ID, err error) {
 	for _, j := range b.Jobs {
-		// What is done already is not done again; the trainer looks for this file.
 		_, err := hostile.ReadFile(d.Out(), filepath.Join(string(j.ID), outcomeName), maxOutcome)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -70,14 +97,9 @@ func prepare(b job.Batch, d job.Dir, threads int, r reader) ([]containers.Mount,
 		if err != nil {
 			return nil, err
 		}
-		if err := makeFolder(filepath.Join(scratchOut(d), string(j.ID)), 0o777); err != nil {
-			return nil, err
-		}
-		if err := writeFor(filepath.Join(scratchOut(d), string(j.ID), outcomeName), []byte("{}\n")); err != nil {
-			return nil, err
-		}
+		done = append(done, j.ID)
 	}
-	return model, nil
+	return done, nil
 }
 
 // makeFolder makes a folder with exactly these rights, whatever the umask.
@@ -153,6 +175,13 @@ func (r reader) may(i fs.FileInfo, want fs.FileMode) bool {
 	return mode&want == want
 }
 
+// modelFile is a file of a model's snapshot.
+type modelFile struct {
+	rel  string // its name in the snapshot, with slashes
+	real string // where it is
+	info fs.FileInfo
+}
+
 // maxModelFiles bounds the mounts of one container.
 const maxModelFiles = 1000
 
@@ -170,23 +199,51 @@ const maxModelFiles = 1000
 // folder that came from a stranger must not choose which files of this machine
 // a stranger's code sees.
 func showModel(m job.Model, dir string, r reader) ([]containers.Mount, error) {
-	refuse := func(what, hint string) error {
-		return &runner.PreconditionError{What: fmt.Sprintf("model %s: %s", m.ID, what), Hint: hint}
-	}
-	root, err := filepath.EvalSymlinks(m.Path)
+	root, files, whole, err := snapshot(m, r)
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", m.ID, err)
+		return nil, err
+	}
+	if whole {
+		return []containers.Mount{{Source: root, Target: insideModel}}, nil
+	}
+	if len(files) > maxModelFiles {
+		return nil, refuseModel(m, fmt.Sprintf("%s holds %d files, and some are links or not readable for all; %d can be shown one by one", root, len(files), maxModelFiles),
+			"remove what does not belong to the model")
+	}
+	var mounts []containers.Mount
+	for n, f := range files {
+		if !r.may(f.info, 4) {
+			if err := makeFolder(dir, 0o755); err != nil {
+				return nil, err
+			}
+			copied := filepath.Join(dir, fmt.Sprint(n))
+			if err := copyFile(f.real, copied); err != nil {
+				return nil, err
+			}
+			f.real = copied
+		}
+		mounts = append(mounts, containers.Mount{Source: f.real, Target: path.Join(insideModel, f.rel)})
+	}
+	return mounts, nil
+}
+
+func refuseModel(m job.Model, what, hint string) error {
+	return &runner.PreconditionError{What: fmt.Sprintf("model %s: %s", m.ID, what), Hint: hint}
+}
+
+// snapshot finds the files of a model, where they really are. whole says that
+// they lie below root, none is a link, and r may read all.
+func snapshot(m job.Model, r reader) (root string, files []modelFile, whole bool, err error) {
+	refuse := func(what, hint string) error { return refuseModel(m, what, hint) }
+	root, err = filepath.EvalSymlinks(m.Path)
+	if err != nil {
+		return "", nil, false, fmt.Errorf("model %s: %w", m.ID, err)
 	}
 	home := root
 	if parent := filepath.Dir(root); filepath.Base(parent) == "snapshots" {
 		home = filepath.Dir(parent)
 	}
-	type file struct {
-		rel, real string
-		info      fs.FileInfo
-	}
-	var files []file
-	whole := true // no links, all readable
+	whole = true
 	err = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -225,32 +282,8 @@ func showModel(m job.Model, dir string, r reader) ([]containers.Mount, error) {
 			return refuse(p+" is neither a file nor a folder", "remove it")
 		}
 		whole = whole && r.may(i, 4)
-		files = append(files, file{filepath.ToSlash(rel), real, i})
+		files = append(files, modelFile{filepath.ToSlash(rel), real, i})
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if whole {
-		return []containers.Mount{{Source: root, Target: insideModel}}, nil
-	}
-	if len(files) > maxModelFiles {
-		return nil, refuse(fmt.Sprintf("%s holds %d files, and some are links or not readable for all; %d can be shown one by one", root, len(files), maxModelFiles),
-			"remove what does not belong to the model")
-	}
-	var mounts []containers.Mount
-	for n, f := range files {
-		if !r.may(f.info, 4) {
-			if err := makeFolder(dir, 0o755); err != nil {
-				return nil, err
-			}
-			copied := filepath.Join(dir, fmt.Sprint(n))
-			if err := copyFile(f.real, copied); err != nil {
-				return nil, err
-			}
-			f.real = copied
-		}
-		mounts = append(mounts, containers.Mount{Source: f.real, Target: path.Join(insideModel, f.rel)})
-	}
-	return mounts, nil
+	return root, files, whole, err
 }

@@ -8,7 +8,6 @@ import (
 	"bench/containers"
 	"bench/containers/containertest"
 	"bench/runner"
-	"bench/runner/job"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
 )
@@ -21,16 +20,6 @@ func extraLab(t *testing.T, liveRestore, gpus bool) (*lab, *containertest.Extra)
 		Image:    containertest.Image(t, e, "testtrainer", "testtrainer", "nvidia-smi"),
 		Instance: x.Instance, Grace: time.Second, Limits: runner.Limits{CPUs: 1, MemoryBytes: 256 << 20},
 	}}, x
-}
-
-// appears waits for the outcome of j.
-func (l *lab) appears(d job.Dir, j job.Job) {
-	l.Helper()
-	for end := time.Now().Add(time.Minute); l.read(outcome(d, j)) == ""; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			l.Fatalf("no outcome of job %s; %s", j.ID.Short(), l.read(d.Log()))
-		}
-	}
 }
 
 // dockerd dies while a batch runs whose container outlives it: nothing of it

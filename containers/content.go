@@ -1,0 +1,377 @@
+package containers
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Content is a tree of files that many containers are to see: the snapshot of
+// a model, the rows of data sets. On an engine that does not see this
+// machine's folders it lies in a volume named after its digest, and gets there
+// once.
+type Content struct {
+	Files  []ContentFile // by name
+	Bytes  int64
+	Digest string // SHA-256, hexadecimal, of the names, sizes and digests of the files
+}
+
+// ContentFile is a file of a Content.
+type ContentFile struct {
+	Name   string // relative, with slashes
+	Path   string // where it is on this machine
+	Size   int64
+	SHA256 string // hexadecimal
+}
+
+// NewContent sorts files and computes the digest: SHA-256 over one line for
+// each file, its SHA-256, size and name with a blank in between.
+func NewContent(files []ContentFile) Content {
+	files = slices.Clone(files)
+	slices.SortFunc(files, func(a, b ContentFile) int { return strings.Compare(a.Name, b.Name) })
+	c := Content{Files: files}
+	sum := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(sum, "%s %d %q\n", f.SHA256, f.Size, f.Name)
+		c.Bytes += f.Size
+	}
+	c.Digest = hex.EncodeToString(sum.Sum(nil))
+	return c
+}
+
+// HashFile returns the size and SHA-256 of a file.
+func HashFile(name string) (size int64, digest string, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if size, err = io.Copy(sum, f); err != nil {
+		return 0, "", err
+	}
+	return size, hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// Labels of volumes with content.
+const (
+	LabelContent = "bench.content" // what it is: "model", "data"
+	LabelDigest  = "bench.digest"  // Content.Digest
+	LabelBytes   = "bench.bytes"   // Content.Bytes
+	labelFiller  = "bench.filler"  // which process fills the volume, on the container that says so
+)
+
+// Shelf is where the content for containers lies on an engine.
+type Shelf struct {
+	Kind     string // for LabelContent and the volume's name
+	Instance string // for LabelInstance; may be ""
+	Content  Content
+	// Image is any that the engine has: of it containers are made, and never
+	// started, through which files get into volumes.
+	Image string
+	// Keep is how many bytes of other content of this instance may stay on the
+	// engine before the oldest that no container shows makes room; 0: any number.
+	Keep int64
+	// Notice is told, in a sentence, what takes long. May be nil.
+	Notice func(string)
+}
+
+// Volume returns the name of the volume.
+func (s Shelf) Volume() string {
+	name := "bench-" + s.Kind + "-" + s.Content.Digest[:20]
+	if s.Instance != "" {
+		name += "-" + s.Instance
+	}
+	return name
+}
+
+// Labels returns the labels of the volume.
+func (s Shelf) Labels() map[string]string {
+	l := map[string]string{LabelContent: s.Kind, LabelDigest: s.Content.Digest, LabelBytes: strconv.FormatInt(s.Content.Bytes, 10)}
+	if s.Instance != "" {
+		l[LabelInstance] = s.Instance
+	}
+	return l
+}
+
+// Mount shows the content at target, read-only. It makes the volume, empty;
+// Fill must come before the container is started.
+func (s Shelf) Mount(target string) Mount {
+	return Mount{Volume: s.Volume(), Labels: s.Labels(), Target: target}
+}
+
+// completeFile lies in a volume when all files of its content are there.
+const completeFile = ".bench-complete"
+
+// Sizes of what is sent at a time: small files go together up to the one, and
+// a file of the other goes alone, since what was cut is sent again.
+const (
+	parcelBytes = 32 << 20
+	aloneBytes  = 8 << 20
+)
+
+// How long whoever waits for another process to fill a volume waits for the
+// next look, and for it to make any progress.
+const (
+	fillPoll  = 500 * time.Millisecond
+	fillStale = 45 * time.Second
+)
+
+// Fill sees to it that the volume of s is complete. seen is a container that
+// shows it at target, by which it is looked at, and which keeps it from being
+// removed meanwhile.
+//
+// Files that arrived whole before something was cut are not sent again. Of
+// several processes that want the same content on one engine, one sends it: it
+// holds the name of a container, which the engine gives to one only. One that
+// died on the way, or whose transfer stands still, is replaced.
+//
+// The engine may be away for Patience at a time.
+func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target string) error {
+	unlock, err := e.filling.lock(ctx, s.Volume())
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	marker := path.Join(target, completeFile)
+	mine := rand.Text()
+	labels := map[string]string{labelFiller: mine, LabelBatch: "fill"}
+	if s.Instance != "" {
+		labels[LabelInstance] = s.Instance
+	}
+	name := s.Volume() + "-fill"
+	evicted, waiting := false, false
+	var progress int64 = -1
+	var moved time.Time
+	var last error
+	failures := 0
+	for {
+		var complete bool
+		err := e.Persist(ctx, func() error {
+			_, err := seen.Stat(ctx, marker)
+			complete = err == nil
+			if errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+			return err
+		})
+		if err != nil || complete {
+			return err
+		}
+		if !evicted {
+			evicted = true
+			e.evict(ctx, s, s.Keep)
+		}
+		var filler *Container
+		err = e.Persist(ctx, func() (err error) {
+			filler, err = e.Hold(ctx, name, s.Image, []Mount{{Volume: s.Volume(), Labels: s.Labels(), Target: target, Writable: true}}, labels)
+			return err
+		})
+		switch {
+		case err == nil:
+			err = e.fill(ctx, s, filler, target)
+			// ctx may be over; the name must be free all the same.
+			removal, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.t.long)
+			removeErr := filler.Remove(removal)
+			cancel()
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case err == nil:
+				err = removeErr
+			}
+			if err == nil {
+				failures = 0
+				continue // to look whether it is there
+			}
+			if IsKind(err, NoSpace) && e.evict(ctx, s, 0) > 0 {
+				continue
+			}
+			if !IsKind(err, Unreachable) && !IsKind(err, Gone) {
+				return err
+			}
+			// The next one goes on where this one was cut. What does not get
+			// through many times in a row never will.
+			if last = err; failures >= 10 {
+				return last
+			}
+			failures++
+			if err := e.t.pause(ctx, failures); err != nil {
+				return err
+			}
+		case IsKind(err, Gone):
+			// Removed just now: the name is free.
+		case !IsKind(err, NameTaken):
+			return err
+		default:
+			if !waiting {
+				waiting = true
+				s.say("another bench sends %s to %s; waiting for it", s.Kind, e.host)
+			}
+			if now := e.arrived(ctx, s, seen, target); now != progress {
+				progress, moved = now, time.Now()
+			} else if time.Since(moved) > fillStale {
+				// It is dead, or its connection is. The engine lets nobody else in
+				// before the last transfer through it has ended.
+				if other, err := e.Lookup(ctx, name); err == nil {
+					other.Remove(ctx)
+				}
+				moved = time.Now()
+			}
+			for range 10 { // measuring is dear, looking at the marker is not
+				timer := time.NewTimer(fillPoll)
+				select {
+				case <-ctx.Done():
+					timer.Stop()
+					return context.Cause(ctx)
+				case <-timer.C:
+				}
+				if _, err := seen.Stat(ctx, marker); err == nil {
+					return nil
+				}
+				if _, err := e.Lookup(ctx, name); IsKind(err, Gone) {
+					break
+				}
+			}
+		}
+	}
+}
+
+func (s Shelf) say(format string, a ...any) {
+	if s.Notice != nil {
+		s.Notice(fmt.Sprintf(format, a...))
+	}
+}
+
+// arrived is the size of what is there of the content; -1 if it cannot be told.
+func (e *Engine) arrived(ctx context.Context, s Shelf, c *Container, target string) int64 {
+	var sum int64
+	for _, f := range s.Content.Files {
+		i, err := c.Stat(ctx, path.Join(target, f.Name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return -1
+		}
+		sum += i.Size
+	}
+	return sum
+}
+
+// fill sends what is not there yet, through a container that shows the volume
+// at target.
+func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string) error {
+	var todo []ContentFile
+	var there int64
+	for _, f := range s.Content.Files {
+		i, err := c.Stat(ctx, path.Join(target, f.Name))
+		switch {
+		case err == nil && i.Mode.IsRegular() && i.Size == f.Size:
+			// Written in one go, in the order of its bytes, below a name that stands
+			// for this content: of this size, it is whole.
+			there += f.Size
+			continue
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		todo = append(todo, f)
+	}
+	began, sent := time.Now(), int64(0)
+	next := began.Add(10 * time.Second)
+	tell := func(n int64) {
+		if now := time.Now(); now.After(next) {
+			next = now.Add(30 * time.Second)
+			s.say("sending %s to %s: %d of %d MB", s.Kind, e.host, (there+sent+n)/1e6, s.Content.Bytes/1e6)
+		}
+	}
+	for len(todo) > 0 {
+		n, size := 1, todo[0].Size
+		for n < len(todo) && size < parcelBytes && todo[0].Size < aloneBytes && todo[n].Size < aloneBytes {
+			size += todo[n].Size
+			n++
+		}
+		if err := c.Put(ctx, target, contentEntries(todo[:n]), tell); err != nil {
+			return err
+		}
+		sent += size
+		todo = todo[n:]
+	}
+	if now := e.arrived(ctx, s, c, target); now != s.Content.Bytes {
+		return &Error{Kind: Unreachable, Op: "send " + s.Kind, Host: e.host, Err: fmt.Errorf("%d of %d bytes arrived", now, s.Content.Bytes), Hint: hintUnreachable}
+	}
+	text, err := json.Marshal(map[string]any{"digest": s.Content.Digest, "files": len(s.Content.Files), "bytes": s.Content.Bytes})
+	if err != nil {
+		return err
+	}
+	if err := c.Put(ctx, target, []Entry{{Name: completeFile, Mode: 0o444, Size: int64(len(text)), Open: Bytes(text)}}, nil); err != nil {
+		return err
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		s.say("sent %s to %s: %d MB in %v", s.Kind, e.host, sent/1e6, took.Round(time.Second))
+	}
+	return nil
+}
+
+// contentEntries are files with the folders that they are in.
+func contentEntries(files []ContentFile) []Entry {
+	folders := map[string]bool{}
+	for _, f := range files {
+		for d := path.Dir(f.Name); d != "."; d = path.Dir(d) {
+			folders[d] = true
+		}
+	}
+	var entries []Entry
+	for _, d := range slices.Sorted(maps.Keys(folders)) {
+		entries = append(entries, Entry{Name: d, Dir: true, Mode: 0o755})
+	}
+	for _, f := range files {
+		entries = append(entries, Entry{Name: f.Name, Mode: 0o644, Size: f.Size, Open: func() (io.ReadCloser, error) { return os.Open(f.Path) }})
+	}
+	return entries
+}
+
+// evict removes the oldest content of the instance of s that no container
+// shows, until at most keep bytes are left of it; 0 leaves none if s.Keep is
+// not 0. It returns how many volumes went. What goes wrong here will go wrong
+// again where it matters.
+func (e *Engine) evict(ctx context.Context, s Shelf, keep int64) (n int) {
+	if s.Keep == 0 || s.Instance == "" {
+		return 0
+	}
+	vs, err := e.Volumes(ctx, map[string]string{LabelInstance: s.Instance, LabelContent: ""})
+	if err != nil {
+		return 0
+	}
+	size := func(v Volume) int64 {
+		b, _ := strconv.ParseInt(v.Labels[LabelBytes], 10, 64)
+		return b
+	}
+	var total int64
+	for _, v := range vs {
+		total += size(v)
+	}
+	for _, v := range vs {
+		if total <= keep {
+			break
+		}
+		if v.Name == s.Volume() {
+			continue
+		}
+		if gone, _ := e.RemoveVolume(ctx, v.Name); gone {
+			total -= size(v)
+			n++
+		}
+	}
+	return n
+}
