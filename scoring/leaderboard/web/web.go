@@ -6,7 +6,7 @@
 //
 //	index.html, style.css, app.js   the page
 //	data.js                         the table: what must be there when the page opens
-//	models/ID.js                    one model's seeds and runs, loaded when they are looked at
+//	models/ID.js                    a model's row with all seeds and runs, loaded when it is looked at
 //	leaderboard.json                the whole board, for programs
 //
 // Scripts and not JSON, because a page that was opened from a file system may
@@ -15,11 +15,13 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -28,6 +30,7 @@ import (
 
 	"bench/scoring"
 	"bench/scoring/leaderboard"
+	"bench/scoring/stats"
 )
 
 //go:embed assets
@@ -43,29 +46,31 @@ type Options struct {
 // the board does not have any more lose their file.
 func Write(dir string, b *leaderboard.Board, o Options) error {
 	files := map[string][]byte{}
-	for _, name := range []string{"index.html", "style.css", "app.js"} {
+	for _, name := range []string{"index.html", "style.css"} {
 		text, err := assets.ReadFile("assets/" + name)
 		if err != nil {
 			return err
 		}
 		files[name] = text
 	}
-	whole, err := encode(b)
-	if err != nil {
+	var err error
+	if files["app.js"], err = program(); err != nil {
 		return err
 	}
-	files["leaderboard.json"] = whole
+	if files["leaderboard.json"], err = encode(b); err != nil {
+		return err
+	}
 	p := newPage(b, o)
 	for i, row := range slices.Concat(b.Models, b.Unranked) {
-		text, err := encode(newDetail(row))
+		text, err := encode(row)
 		if err != nil {
 			return err
 		}
-		key, err := encode(p.Models[i].Key)
+		key, err := encode(cmp.Or(p.Models[i].Key, p.Models[i].ID))
 		if err != nil {
 			return err
 		}
-		files[p.Models[i].Detail] = script("details["+string(bytes.TrimSpace(key))+"]", text)
+		files["models/"+p.Models[i].File+".js"] = script("details["+string(bytes.TrimSpace(key))+"]", text)
 	}
 	text, err := encode(p)
 	if err != nil {
@@ -108,8 +113,30 @@ func script(property string, value []byte) []byte {
 	return fmt.Appendf(nil, "window.%s = %s;\n", property, bytes.TrimSpace(value))
 }
 
-// page is data.js. Numbers are rounded to what is shown, since 500 models have
-// to be there at once.
+// program joins the parts of the page's program, in the order of their names.
+func program() ([]byte, error) {
+	parts, err := assets.ReadDir("assets/js")
+	if err != nil {
+		return nil, err
+	}
+	out := []byte(`// The page of a leaderboard. data.js sets window.leaderboard to what the table shows, and files in models/ add a model's
+// row to window.details when it is looked at; nothing is loaded from anywhere else, so the page works from a folder.
+"use strict";
+window.details = {};
+(() => {
+`)
+	for _, part := range parts {
+		text, err := assets.ReadFile("assets/js/" + part.Name())
+		if err != nil {
+			return nil, err
+		}
+		out = append(append(out, '\n'), text...)
+	}
+	return append(out, "})();\n"...), nil
+}
+
+// page is data.js. Numbers are rounded to what is shown and models are arrays in
+// the order of the page's lists, since 500 models have to be there at once.
 type page struct {
 	Title     string                    `json:"title"`
 	Newest    time.Time                 `json:"newest,omitzero"`
@@ -118,44 +145,56 @@ type page struct {
 	Errors    string                    `json:"errors"`
 	Protocols []string                  `json:"protocols"`
 	Mixed     bool                      `json:"mixed"`
+	Filters   leaderboard.Filters       `json:"filters"`
 	Notes     []string                  `json:"notes"`
 	Languages []leaderboard.Language    `json:"languages"`
 	Tasks     []leaderboard.TaskInfo    `json:"tasks"`
+	Cells     []string                  `json:"cells"` // "da/ner": language and task that there are ranked data sets of
 	Datasets  []leaderboard.DatasetInfo `json:"datasets"`
 	Models    []model                   `json:"models"`
-	LeftOut   []leaderboard.LeftOut     `json:"left_out"`
+	LeftOut   []leftOut                 `json:"left_out"`
 	Transfer  *leaderboard.Transfer     `json:"transfer,omitempty"`
 }
 
-// model is a row of the table. A score is [mean, half-width of its interval],
-// of a data set followed by the number of collapsed seeds and, if there are any,
-// the median; null stands for what there is none of.
+type leftOut struct {
+	Reason  string `json:"reason"`
+	Records int    `json:"records"`
+	Models  int    `json:"models"`
+}
+
+// model is a row of the table. null stands for what there is none of.
 type model struct {
-	Key        string              `json:"key"` // differs between rows
-	ID         string              `json:"id"`
-	Revision   string              `json:"revision,omitempty"`
-	Kind       string              `json:"kind"`
-	Protocol   string              `json:"protocol"`
-	Parameters int64               `json:"parameters"`
-	MaxLength  int                 `json:"max_length"`
-	Vocabulary int                 `json:"vocabulary"`
-	Rank       []int               `json:"rank,omitempty"`
-	Overall    []*float64          `json:"overall"`
-	Languages  map[string][]number `json:"languages"`
-	Cells      map[string][]number `json:"cells"`
-	Missing    []string            `json:"missing,omitempty"`
-	Finished   time.Time           `json:"finished,omitzero"`
-	GPUHours   float64             `json:"gpu_hours"`
-	WallHours  float64             `json:"wall_hours"`
-	EnergyKWh  float64             `json:"energy_kwh"`
-	CO2eKg     float64             `json:"co2e_kg"`
-	Detail     string              `json:"detail"` // file
+	Key        string `json:"key,omitempty"` // differs between rows; "": it is ID
+	ID         string `json:"id"`
+	File       string `json:"file"`     // its name in models/, without .js
+	Protocol   int    `json:"protocol"` // of the page's
+	Licence    string `json:"licence,omitempty"`
+	Parameters int64  `json:"parameters"`
+	Date       string `json:"date,omitempty"` // day on which the newest record was finished
+	Missing    []int  `json:"missing"`        // of the page's data sets
+
+	// Aggregates: mean, half-width of its interval, lowest and highest rank.
+	// Overall of an incomplete model is null.
+	Overall   []number   `json:"overall"`
+	Languages [][]number `json:"languages"`
+	Tasks     [][]number `json:"tasks"` // without speed
+	// Cells have their ranks first; mean and half-width follow if there are several
+	// data sets, else they are those of the data set.
+	Cells [][]number `json:"cells"`
+	// Scores: mean and half-width, and if trainings have collapsed their number and
+	// the median.
+	Scores [][]number `json:"scores"`
 }
 
 type number = *float64
 
 func rounded(x float64) number {
-	x = math.Round(x*1000) / 1000
+	x = math.Round(x*100) / 100
+	return &x
+}
+
+func whole(n int) number {
+	x := float64(n)
 	return &x
 }
 
@@ -166,56 +205,105 @@ func value(v scoring.Value) number {
 	return rounded(v.X)
 }
 
+// summary is an aggregate with its ranks.
+func summary(a leaderboard.Agg, r *stats.Ranks) []number {
+	if a.Value.Undefined != "" {
+		return nil
+	}
+	out := []number{value(a.Value), value(a.HalfWidth)}
+	if r != nil {
+		out = append(out, whole(r.Lo), whole(r.Hi))
+	}
+	return out
+}
+
 func newPage(b *leaderboard.Board, o Options) page {
 	p := page{
-		Title: o.Title, Newest: b.Newest, Bench: b.Bench, Score: b.Score, Errors: b.Errors, Protocols: b.Protocols, Mixed: b.Mixed,
-		Notes: b.Notes, Languages: b.Languages, Tasks: b.Tasks, Datasets: b.Datasets, LeftOut: b.LeftOut, Transfer: b.Transfer, Models: []model{},
+		Title: cmp.Or(o.Title, "Leaderboard"), Newest: b.Newest, Bench: b.Bench, Score: b.Score, Errors: b.Errors, Protocols: b.Protocols, Mixed: b.Mixed, Filters: b.Filters,
+		Notes: b.Notes, Languages: b.Languages, Tasks: b.Tasks, Datasets: b.Datasets, Cells: []string{}, LeftOut: []leftOut{}, Transfer: b.Transfer, Models: []model{},
 	}
-	if p.Title == "" {
-		p.Title = "Leaderboard"
+	for _, l := range b.LeftOut {
+		p.LeftOut = append(p.LeftOut, leftOut{l.Reason, l.Records, len(l.Models)})
 	}
-	primary := map[string]string{}
-	for _, d := range b.Datasets {
+	primary, at, sets := map[string]string{}, map[string]int{}, map[string]int{}
+	for i, d := range b.Datasets {
+		at[d.Name] = i
 		for _, t := range b.Tasks {
 			if t.Name == d.Task && len(t.Metrics) > 0 {
 				primary[d.Name] = t.Metrics[0].Name
 			}
 		}
+		for _, l := range d.Board {
+			if d.Ranked {
+				sets[l+"/"+d.Task]++
+			}
+		}
+	}
+	p.Cells = append(p.Cells, slices.Sorted(maps.Keys(sets))...)
+	keys := map[string]int{}
+	for _, r := range slices.Concat(b.Models, b.Unranked) {
+		keys[r.Model+"\x00"+r.Protocol]++
 	}
 	for _, r := range slices.Concat(b.Models, b.Unranked) {
 		key := r.Model
+		if keys[r.Model+"\x00"+r.Protocol] > 1 && r.Revision != "" {
+			key += "@" + r.Revision[:min(8, len(r.Revision))]
+		}
+		if keys[r.Model+"\x00"+r.Protocol] > 1 && r.RemoteCode {
+			key += " (its own code)"
+		}
 		if b.Mixed {
 			key += " (" + r.Protocol + ")"
 		}
-		sum := sha256.Sum256([]byte(key + "\x00" + r.Protocol + "\x00" + r.Revision))
+		sum := sha256.Sum256(fmt.Appendf(nil, "%s\x00%s\x00%s\x00%v", r.Model, r.Protocol, r.Revision, r.RemoteCode))
 		m := model{
-			Key: key, ID: r.Model, Revision: r.Revision, Kind: r.Kind, Protocol: r.Protocol, Parameters: r.Parameters, MaxLength: r.MaxLength, Vocabulary: r.Vocabulary,
-			Overall: []number{value(r.Overall.Value), value(r.Overall.HalfWidth)}, Missing: r.Missing, Finished: r.Finished,
-			GPUHours: *rounded(r.GPUSeconds / 3600), WallHours: *rounded(r.WallSeconds / 3600), EnergyKWh: *rounded(r.EnergyKWh), CO2eKg: *rounded(r.CO2eKg),
-			Languages: map[string][]number{}, Cells: map[string][]number{}, Detail: "models/" + hex.EncodeToString(sum[:8]) + ".js",
+			ID: r.Model, File: hex.EncodeToString(sum[:6]), Protocol: slices.Index(b.Protocols, r.Protocol), Licence: r.Licence, Parameters: r.Parameters,
+			Missing: []int{}, Overall: summary(r.Overall, r.Rank), Scores: make([][]number, len(b.Datasets)),
 		}
-		if r.Rank != nil {
-			m.Rank = []int{r.Rank.Lo, r.Rank.Hi}
+		if key != r.Model {
+			m.Key = key
 		}
-		for code, a := range r.ByLanguage {
-			m.Languages[code] = []number{value(a.Value), value(a.HalfWidth)}
+		if !r.Finished.IsZero() {
+			m.Date = r.Finished.Format(time.DateOnly)
+		}
+		for _, name := range r.Missing {
+			m.Missing = append(m.Missing, at[name])
+		}
+		for _, l := range b.Languages {
+			a := r.ByLanguage[l.Code]
+			m.Languages = append(m.Languages, summary(a, a.Rank))
+		}
+		for _, t := range b.Tasks {
+			if a, ok := r.ByTask[t.Name]; ok {
+				m.Tasks = append(m.Tasks, summary(a, a.Rank))
+			} else if t.Name != "speed" {
+				m.Tasks = append(m.Tasks, nil)
+			}
+		}
+		for _, c := range p.Cells {
+			a := r.ByCell[c]
+			s := summary(a, a.Rank)
+			switch {
+			case s == nil:
+			case sets[c] == 1:
+				s = s[2:]
+			default:
+				s = append(slices.Clone(s[2:]), s[:2]...)
+			}
+			m.Cells = append(m.Cells, s)
 		}
 		for name, c := range r.Datasets {
 			s := c.Metrics[primary[name]]
-			cell := []number{value(s.Mean), value(s.HalfWidthT), rounded(float64(len(c.Collapsed)))}
-			if len(c.Collapsed) > 0 {
-				cell = append(cell, value(s.Median))
+			if s.Mean.Undefined != "" || s.N == 0 {
+				continue
 			}
-			m.Cells[name] = cell
+			cell := []number{value(s.Mean), value(s.HalfWidthT)}
+			if len(c.Collapsed) > 0 {
+				cell = append(cell, whole(len(c.Collapsed)), value(s.Median))
+			}
+			m.Scores[at[name]] = cell
 		}
 		p.Models = append(p.Models, m)
 	}
 	return p
 }
-
-// detail is a file of models/: what is shown of one model on its own.
-type detail struct {
-	Datasets map[string]leaderboard.Cell `json:"datasets"`
-}
-
-func newDetail(r leaderboard.Row) detail { return detail{r.Datasets} }
