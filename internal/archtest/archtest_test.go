@@ -28,6 +28,7 @@ var allowed = map[string][]string{
 	"runner/baseline":    {"runner", "runner/job", "datasets", "internal/atomicfile"},
 	"runner/process":     {"runner", "runner/job", "runner/runnertest", "containers/trainer", "internal"},
 	"runner/docker":      {"runner", "runner/job", "runner/runnertest", "containers", "internal"},
+	"runner/kubernetes":  {"runner", "runner/job", "runner/runnertest", "internal"},
 	"runner/pool":        {"runner", "runner/job", "internal/atomicfile"},
 	"runner/slurm":       {"runner", "runner/job", "runner/runnertest", "internal"},
 	"containers":         {"internal/atomicfile", "internal/hostile", "containers/trainer"},

@@ -1,0 +1,12 @@
+//go:build ignore
+
+// Command etcd is the server alone.
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }

@@ -1,0 +1,443 @@
+// Package kubernetes runs trainers as Jobs (batch/v1) of a Kubernetes cluster,
+// confined as docs/sandbox.md says. It talks to the cluster through the user's
+// kubectl, so that every kind of login works and no client is linked in.
+//
+// A volume that the user names carries data, models and results: one that is
+// mounted on this machine too, or else one that a helper pod unpacks to and
+// packs from. A batch outlives the bench that started it: its Job is found
+// again by its name, which is made of the batch's id and the home folder. What
+// a trainer wrote is checked before it reaches Dir.Out.
+package kubernetes
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"bench/internal/atomicfile"
+	"bench/runner"
+	"bench/runner/job"
+
+	"github.com/gofrs/flock"
+)
+
+// Name is what records call this executor.
+const Name = "kubernetes"
+
+// Place is where Jobs go; a batch's record keeps it, so that a batch can be
+// found, watched and stopped without being told again.
+type Place struct {
+	Kubectl   string `json:"kubectl,omitempty"` // program; "": kubectl
+	Context   string `json:"context,omitempty"` // of kubectl's configuration; "": the current one
+	Namespace string `json:"namespace"`         // "": that of the context
+	Instance  string `json:"instance"`          // tells one HOME from others in a namespace
+	Claim     string `json:"claim"`             // PersistentVolumeClaim
+	Path      string `json:"path,omitempty"`    // where this machine has the claim's volume; "": nowhere
+	Folder    string `json:"folder,omitempty"`  // in the volume; "": bench
+}
+
+// Options of an executor. An executor whose Image is "" can attach to batches
+// and not start any.
+type Options struct {
+	Place
+	// Image holds the trainer: it is the image's entrypoint and takes --batch
+	// and --out.
+	Image          string
+	Queue          string            // of Kueue; "": none
+	GPUResource    string            // what a GPU is called; "": nvidia.com/gpu
+	NodeSelector   map[string]string // labels of nodes
+	Tolerations    []Toleration
+	PriorityClass  string
+	RuntimeClass   string
+	ServiceAccount string   // its token is never given to a pod
+	PullSecrets    []string // of the image's registry
+	User, Group    int      // of the program; 0: see NewOptions
+	// OpenNetwork: no NetworkPolicy is made, because somebody else did.
+	OpenNetwork bool
+	// StartTimeout is how long a batch may wait for its start; 0: for ever.
+	StartTimeout time.Duration
+	// Limits of each batch. Time counts from the start of its pod. 0 CPUs are
+	// 4, 0 bytes are 16 GiB: a pod has to say what it wants.
+	Limits   runner.Limits
+	Version  string        // of bench, for a label
+	Grace    time.Duration // between SIGTERM and SIGKILL; 0: 10 s
+	OutBytes int64         // what a batch may write to its out folder; 0: 4 GiB
+	Poll     time.Duration // between two looks at the cluster, for all batches in one; 0: 2 s
+	Patience time.Duration // how long the API server may be away; 0: 5 min
+	// Notice is told, in a sentence, why batches wait. May be nil.
+	Notice func(string)
+}
+
+// The user that runs trainers when bench is root: nobody.
+const nobody = 65534
+
+func (o *Options) fill() {
+	o.GPUResource = cmp.Or(o.GPUResource, "nvidia.com/gpu")
+	o.Limits.CPUs = cmp.Or(o.Limits.CPUs, 4)
+	o.Limits.MemoryBytes = cmp.Or(o.Limits.MemoryBytes, 16<<30)
+	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
+	o.Poll = cmp.Or(o.Poll, 2*time.Second)
+	o.Patience = cmp.Or(o.Patience, 5*time.Minute)
+	o.Instance = o.Instance[:min(12, len(o.Instance))]
+	if o.User == 0 {
+		o.User = max(0, os.Getuid())
+	}
+	if o.Group == 0 {
+		o.Group = max(0, os.Getgid())
+	}
+	o.User, o.Group = cmp.Or(o.User, nobody), cmp.Or(o.Group, nobody)
+}
+
+// Executor implements runner.Executor. Close ends what it started on this
+// machine, and no batch.
+type Executor struct {
+	o Options
+
+	mu       sync.Mutex
+	clusters map[Place]*cluster
+	handles  map[string]*handle // of batches that run, by folder and batch
+	checked  bool               // the namespace has what batches need
+	gpus     *bool              // whether there are any; nil: not asked yet
+	said     map[string]time.Time
+}
+
+// New returns an executor.
+func New(o Options) *Executor {
+	o.fill()
+	return &Executor{o: o, clusters: map[Place]*cluster{}, handles: map[string]*handle{}, said: map[string]time.Time{}}
+}
+
+// Close ends the children of this executor.
+func (e *Executor) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for _, c := range e.clusters {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
+}
+
+// here is the place where batches are started, with its namespace.
+func (e *Executor) here(ctx context.Context) (*cluster, error) {
+	if e.o.Image == "" || e.o.Claim == "" {
+		return nil, &runner.PreconditionError{What: "nothing says where in Kubernetes batches are to run", Hint: "give a kubernetes: mapping with image and pvc; the manual describes it"}
+	}
+	e.mu.Lock()
+	p := e.o.Place
+	e.mu.Unlock()
+	if p.Namespace == "" {
+		ns, err := dial(p.Kubectl, p.Context).namespace(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.Namespace = ns
+		e.mu.Lock()
+		e.o.Namespace = ns
+		e.mu.Unlock()
+	}
+	return e.cluster(p), nil
+}
+
+func (e *Executor) cluster(p Place) *cluster {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.clusters[p]
+	if c == nil {
+		c = open(p, e.o)
+		e.clusters[p] = c
+	}
+	return c
+}
+
+// record is executor.json: what a later bench needs to find the Job.
+type record struct {
+	Schema int          `json:"schema"`
+	Batch  job.ID       `json:"batch"`
+	Run    string       `json:"run"` // new for each start
+	Place  Place        `json:"place"`
+	Job    string       `json:"job"`
+	Folder string       `json:"folder"` // of the volume
+	Where  runner.Where `json:"where"`
+	Node   string       `json:"node,omitempty"` // "": not known yet
+	// Pod whose log is being copied, and the sizes of the log and of the events
+	// before it, which adds to them.
+	Pod        string `json:"pod,omitempty"`
+	LogFrom    int64  `json:"log_from"`
+	EventsFrom int64  `json:"events_from"`
+}
+
+const recordSchema = 1
+
+// Start implements runner.Executor. When the batch has ended already, Start
+// runs it again; the log and the events go on at their ends. It does not wait
+// for the cluster to have room.
+func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	d, err := absolute(d)
+	if err != nil {
+		return nil, err
+	}
+	// One Start at a time in this folder, in all processes.
+	if err := os.MkdirAll(own(d), 0o700); err != nil {
+		return nil, err
+	}
+	starting := flock.New(filepath.Join(own(d), "start.lock"))
+	if _, err := starting.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, err
+	}
+	defer starting.Unlock()
+
+	if h, err := e.attach(ctx, b, d); err == nil && !h.over() {
+		return h, nil
+	} else if err != nil && !errors.Is(err, runner.ErrNotFound) {
+		return nil, err
+	}
+	// Whoever watched over an earlier start may still be cleaning up.
+	watching := flock.New(lockFile(d))
+	if _, err := watching.TryLockContext(ctx, lockPoll); err != nil {
+		return nil, err
+	}
+	h, err := e.launch(ctx, b, d)
+	if err != nil {
+		watching.Unlock()
+		return nil, err
+	}
+	e.follow(h, watching)
+	return h, nil
+}
+
+// launch fills the volume and makes the Job.
+func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handle, err error) {
+	c, err := e.here(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gpu, err := e.prepared(ctx, c, b)
+	if err != nil {
+		return nil, err
+	}
+	o := e.o
+	o.Place = c.place
+	run := rand.Text()
+	h := &handle{e: e, c: c, d: d, b: b, done: make(chan struct{}), r: record{
+		Schema: recordSchema, Batch: b.ID, Run: run, Place: c.place, Job: o.jobName(b.ID), Folder: o.runFolder(b.ID, run),
+		Where:   runner.Where{Executor: Name, Host: c.host(), Image: o.Image},
+		LogFrom: size(d.Log()), EventsFrom: size(d.Events()),
+	}}
+	if gpu {
+		h.r.Where.GPUs = []string{o.GPUResource}
+	}
+	defer func() {
+		if err != nil {
+			ctx := context.WithoutCancel(ctx)
+			err = errors.Join(err, h.clean(ctx), remove(d.Executor()))
+		}
+	}()
+	if err := h.cleanLocal(); err != nil {
+		return nil, err
+	}
+	threads := b.Threads
+	if threads == 0 {
+		threads = max(1, int(o.Limits.CPUs))
+	}
+	model, err := c.fill(ctx, b, d, h.r.Folder, threads)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.save(); err != nil {
+		return nil, err
+	}
+	m := o.manifest(order{batch: b.ID, name: h.r.Job, run: run, in: h.r.Folder + "/in", out: h.r.Folder + "/out", model: model, gpu: gpu, threads: threads})
+	if err := c.submit(ctx, m); err != nil {
+		return nil, c.precondition(err)
+	}
+	return h, nil
+}
+
+// prepared makes sure, once, that the namespace has what batches need, and says
+// whether this one gets a GPU.
+func (e *Executor) prepared(ctx context.Context, c *cluster, b job.Batch) (gpu bool, err error) {
+	e.mu.Lock()
+	checked := e.checked
+	e.mu.Unlock()
+	if !checked {
+		if err := c.check(ctx); err != nil {
+			return false, c.precondition(err)
+		}
+		if !e.o.OpenNetwork {
+			if err := c.isolate(ctx, e.o); err != nil {
+				return false, c.precondition(err)
+			}
+		}
+		e.mu.Lock()
+		e.checked = true
+		e.mu.Unlock()
+	}
+	if b.Device == "cpu" || e.o.Limits.GPU == "none" || e.o.GPUResource == "none" {
+		if b.Device == "cuda" {
+			return false, &runner.PreconditionError{What: "the batch asks for a GPU and the configuration allows none", Hint: "leave out one of the two"}
+		}
+		return false, nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.gpus == nil {
+		there, err := c.hasGPUs(ctx, e.o.GPUResource)
+		if err != nil {
+			return false, c.precondition(err)
+		}
+		e.gpus = &there
+	}
+	if !*e.gpus && b.Device == "cuda" {
+		return false, &runner.PreconditionError{What: "no node of the cluster has " + e.o.GPUResource, Hint: "name the resource that GPUs have there with gpu_resource: (kubectl describe nodes), or leave out --device cuda"}
+	}
+	return *e.gpus, nil
+}
+
+// Attach implements runner.Executor. A batch that ended is found as long as
+// its record is in d; Wait then returns at once.
+func (e *Executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
+	d, err := absolute(d)
+	if err != nil {
+		return nil, err
+	}
+	h, err := e.attach(ctx, b, d)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle, error) {
+	e.mu.Lock()
+	h := e.handles[key(b, d)]
+	e.mu.Unlock()
+	if h != nil {
+		return h, nil
+	}
+	notFound := fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
+	var r record
+	switch err := readJSON(d.Executor(), &r); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, notFound
+	case err != nil:
+		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
+	case r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema:
+		return nil, notFound
+	}
+	h = &handle{e: e, c: e.cluster(r.Place), d: d, b: b, r: r, done: make(chan struct{})}
+	if over, err := h.recorded(); err != nil || over {
+		return h, err
+	}
+	v, err := h.c.view(ctx, r.Job, r.Run)
+	if err != nil {
+		return nil, h.c.precondition(err)
+	}
+	if v.phase == gone {
+		// Somebody may have seen it through since we looked.
+		if over, err := h.recorded(); err != nil || over {
+			return h, err
+		}
+		// Somebody removed it. What it had finished counts.
+		if err := h.collect(ctx, true); err != nil {
+			return nil, err
+		}
+		return nil, errors.Join(notFound, h.clean(ctx), remove(d.Executor()))
+	}
+	e.follow(h, nil)
+	return h, nil
+}
+
+// follow starts watching over h. watching is its lock if it is held already.
+// There is one follower for a batch in this executor.
+func (e *Executor) follow(h *handle, watching *flock.Flock) {
+	e.mu.Lock()
+	e.handles[key(h.b, h.d)] = h
+	e.mu.Unlock()
+	go func() {
+		// Not the context of Start or Wait: those end the waiting only.
+		x, err := h.watch(context.Background(), watching)
+		e.mu.Lock()
+		if e.handles[key(h.b, h.d)] == h {
+			delete(e.handles, key(h.b, h.d))
+		}
+		e.mu.Unlock()
+		h.finish(x, err)
+	}()
+}
+
+// notice says a sentence, each once in a while.
+func (e *Executor) notice(s string) {
+	if e.o.Notice == nil {
+		return
+	}
+	e.mu.Lock()
+	last, again := e.said[s]
+	again = again && time.Since(last) < 30*time.Minute
+	if !again {
+		e.said[s] = time.Now()
+	}
+	e.mu.Unlock()
+	if !again {
+		e.o.Notice(s)
+	}
+}
+
+func key(b job.Batch, d job.Dir) string { return string(b.ID) + " " + string(d) }
+
+func absolute(d job.Dir) (job.Dir, error) {
+	abs, err := filepath.Abs(string(d))
+	return job.Dir(abs), err
+}
+
+// The files of a batch beside those of job.Dir.
+func own(d job.Dir) string      { return filepath.Join(string(d), "kubernetes") }
+func lockFile(d job.Dir) string { return filepath.Join(own(d), "lock") }
+func exitFile(d job.Dir) string { return filepath.Join(own(d), "exit.json") }
+func stopFile(d job.Dir) string { return filepath.Join(own(d), "stop.json") }
+func fetched(d job.Dir) string  { return filepath.Join(own(d), "out") }
+
+// lockPoll is how often a lock is tried that another process holds.
+const lockPoll = 50 * time.Millisecond
+
+func size(path string) int64 {
+	if i, err := os.Stat(path); err == nil {
+		return i.Size()
+	}
+	return 0
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+func readJSON(path string, v any) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func writeJSON(path string, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteBytes(path, b)
+}

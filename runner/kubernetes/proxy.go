@@ -1,0 +1,350 @@
+package kubernetes
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"bench/runner"
+)
+
+// connection is a way to a cluster's API: one child "kubectl proxy", which
+// knows every kind of login, behind a socket that only this user may open. A
+// child that died is started anew by the next call.
+type connection struct {
+	kubectl string // program
+	context string // "": the current one of the user's configuration
+	http    *http.Client
+
+	mu     sync.Mutex
+	dir    string // of the socket; "": no child was started
+	child  *child
+	closed bool
+}
+
+// child is a running kubectl.
+type child struct {
+	socket string
+	done   chan struct{} // closed when it has ended
+	said   *lastLines    // on stderr
+	kill   func()
+}
+
+func dial(kubectl, kubeContext string) *connection {
+	c := &connection{kubectl: cmp.Or(kubectl, "kubectl"), context: kubeContext}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				socket, err := c.socket(ctx)
+				if err != nil {
+					return nil, err
+				}
+				return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+			},
+			MaxIdleConnsPerHost: 8,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// socket is where the child listens. The child is started if there is none.
+func (c *connection) socket(ctx context.Context) (string, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return "", errors.New("the connection to the cluster is closed")
+	}
+	if c.child != nil {
+		select {
+		case <-c.child.done:
+		default:
+			return c.child.socket, nil
+		}
+	}
+	if c.dir == "" {
+		dir, err := os.MkdirTemp("", "bench-kubectl-") // only for this user
+		if err != nil {
+			return "", err
+		}
+		c.dir = dir
+	}
+	socket := filepath.Join(c.dir, "api")
+	if err := remove(socket); err != nil {
+		return "", err
+	}
+	k, err := c.start(ctx, socket)
+	if err != nil {
+		return "", err
+	}
+	c.child = k
+	return k.socket, nil
+}
+
+// startTimeout bounds the time until kubectl listens: a login program that it
+// calls may ask an identity provider.
+const startTimeout = 30 * time.Second
+
+// start starts kubectl proxy and waits until it listens.
+func (c *connection) start(ctx context.Context, socket string) (*child, error) {
+	path, err := exec.LookPath(c.kubectl)
+	if err != nil {
+		return nil, &runner.PreconditionError{What: "kubectl is not there", Hint: "install it (https://kubernetes.io/docs/tasks/tools/) and try: kubectl get jobs", Err: err}
+	}
+	cmd := exec.Command(path, c.args("proxy", "--unix-socket="+socket)...)
+	cmd.SysProcAttr = childAttr()
+	k := &child{socket: socket, done: make(chan struct{}), said: &lastLines{}}
+	cmd.Stderr = k.said
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	started := make(chan error, 1)
+	go func() {
+		// The child dies with the thread that started it: it must be this
+		// goroutine's own.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			cmd.Wait()
+		}
+		close(k.done)
+	}()
+	if err := <-started; err != nil {
+		return nil, &runner.PreconditionError{What: c.kubectl + " cannot be started", Hint: "try: kubectl get jobs", Err: err}
+	}
+	k.kill = func() { cmd.Process.Kill(); <-k.done }
+	ready := make(chan struct{})
+	go func() {
+		in := bufio.NewReader(out)
+		if _, err := in.ReadString('\n'); err == nil { // "Starting to serve on …"
+			close(ready)
+		}
+		io.Copy(io.Discard, in)
+	}()
+	select {
+	case <-ready:
+		return k, nil
+	case <-k.done:
+		err = &runner.PreconditionError{What: "kubectl cannot reach a cluster", Hint: "try: " + c.hint("get jobs"), Err: errors.New(cmp.Or(k.said.String(), "kubectl proxy ended at once"))}
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-time.After(startTimeout):
+		err = &runner.PreconditionError{What: fmt.Sprintf("kubectl proxy does not answer within %v", startTimeout), Hint: "try: " + c.hint("get jobs"), Err: errors.New(k.said.String())}
+	}
+	k.kill()
+	return nil, err
+}
+
+// args are those of a kubectl that talks to this cluster.
+func (c *connection) args(args ...string) []string {
+	if c.context != "" {
+		args = append([]string{"--context=" + c.context}, args...)
+	}
+	return args
+}
+
+// hint is a command for a person.
+func (c *connection) hint(command string) string {
+	return strings.Join(append([]string{"kubectl"}, c.args(command)...), " ")
+}
+
+// close ends the child.
+func (c *connection) close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if c.child != nil {
+		c.child.kill()
+	}
+	if c.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(c.dir)
+}
+
+// lastLines keeps the end of what a program said.
+type lastLines struct {
+	mu  sync.Mutex
+	end []byte
+}
+
+func (l *lastLines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end = append(l.end, p...)
+	if n := len(l.end) - 2000; n > 0 {
+		l.end = l.end[n:]
+	}
+	return len(p), nil
+}
+
+func (l *lastLines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(bytes.TrimSpace(l.end))
+}
+
+// apiError is an answer of the API server that is not the one hoped for.
+type apiError struct {
+	Code    int    // HTTP status
+	Reason  string // NotFound, AlreadyExists, Forbidden, Invalid …
+	Message string
+	Kind    string // of the object that is meant, in the plural; may be empty
+	asked   string
+}
+
+func (e *apiError) Error() string { return fmt.Sprintf("%s: %s", e.asked, e.Message) }
+
+// awayError says that the API server, or kubectl, does not answer now.
+type awayError struct{ err error }
+
+func (e *awayError) Error() string {
+	return "the cluster's API server does not answer: " + e.err.Error()
+}
+func (e *awayError) Unwrap() error { return e.err }
+
+func isReason(err error, reason string) bool {
+	e, ok := errors.AsType[*apiError](err)
+	return ok && e.Reason == reason
+}
+
+// callTimeout bounds every call but those that stream.
+const callTimeout = 30 * time.Second
+
+// maxAnswer bounds an answer of the API server.
+const maxAnswer = 256 << 20
+
+// call sends body, if it is not nil, as JSON, and decodes the answer into
+// into, if that is not nil.
+func (c *connection) call(ctx context.Context, method, path string, query url.Values, body, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	res, err := c.open(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	defer res.Close()
+	if into == nil {
+		return nil
+	}
+	if err := json.NewDecoder(io.LimitReader(res, maxAnswer)).Decode(into); err != nil {
+		return c.away(ctx, fmt.Errorf("%s %s: %w", method, path, err))
+	}
+	return nil
+}
+
+// open returns the body of a good answer.
+func (c *connection) open(ctx context.Context, method, path string, query url.Values, body any) (io.ReadCloser, error) {
+	var text io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		text = bytes.NewReader(b)
+	}
+	u := url.URL{Scheme: "http", Host: "localhost", Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), text)
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		if own, ok := errors.AsType[*runner.PreconditionError](err); ok {
+			return nil, own
+		}
+		return nil, c.away(ctx, err)
+	}
+	if res.StatusCode < 300 {
+		return res.Body, nil
+	}
+	defer res.Body.Close()
+	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	e := &apiError{Code: res.StatusCode, asked: method + " " + path}
+	var status struct {
+		Kind, Message, Reason string
+		Details               struct{ Kind string }
+	}
+	if json.Unmarshal(said, &status) == nil && status.Kind == "Status" {
+		e.Reason, e.Message, e.Kind = status.Reason, status.Message, status.Details.Kind
+	} else {
+		e.Message = cmp.Or(strings.TrimSpace(string(said)), res.Status)
+	}
+	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
+		return nil, &awayError{e} // also what kubectl says when it does not reach the server
+	}
+	return nil, e
+}
+
+func (c *connection) away(ctx context.Context, err error) error {
+	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return context.Cause(ctx)
+	}
+	return &awayError{err}
+}
+
+// run runs a kubectl of its own, for what a proxy does not do. The error has
+// what it said.
+func (c *connection) run(ctx context.Context, stdin io.Reader, stdout io.Writer, args ...string) error {
+	cmd := exec.CommandContext(ctx, c.kubectl, c.args(args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	said := &lastLines{}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, said
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("kubectl %s: %w: %s", args[0], err, said)
+}
+
+// namespace is the one of the user's configuration for the context.
+func (c *connection) namespace(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if _, err := exec.LookPath(c.kubectl); err != nil {
+		return "default", nil // the first call says so
+	}
+	var out bytes.Buffer
+	if err := c.run(ctx, nil, &out, "config", "view", "--minify", "-o", "json"); err != nil {
+		return "", &runner.PreconditionError{What: "kubectl has no such context", Hint: "kubectl config get-contexts lists them", Err: err}
+	}
+	var config struct {
+		Contexts []struct {
+			Context struct {
+				Namespace string `json:"namespace"`
+			} `json:"context"`
+		} `json:"contexts"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &config); err != nil {
+		return "", fmt.Errorf("kubectl config view: %w", err)
+	}
+	if len(config.Contexts) == 1 && config.Contexts[0].Context.Namespace != "" {
+		return config.Contexts[0].Context.Namespace, nil
+	}
+	return "default", nil
+}
