@@ -17,14 +17,14 @@ build() {
   mkdir -p "$cache"
   if [ ! -x "$cache/etcd" ]; then
     local dir; dir=$(mktemp -d)
-    sed 1,2d .ci/kubernetes/etcd.go >"$dir/main.go"
+    cp .ci/kubernetes/etcd.go.in "$dir/main.go"
     printf 'module etcd\n\ngo 1.26\n\nrequire go.etcd.io/etcd/server/v3 v%s\n' "$etcd_version" >"$dir/go.mod"
     (cd "$dir" && go mod tidy && nice -n 19 go build -trimpath -ldflags '-s -w' -o "$cache/etcd" .)
     rm -rf "$dir"
   fi
   if [ ! -x "$cache/kube" ]; then
     local dir mod; dir=$(mktemp -d)
-    sed 1,2d .ci/kubernetes/kube.go >"$dir/main.go"
+    cp .ci/kubernetes/kube.go.in "$dir/main.go"
     mod=$(go mod download -json "k8s.io/kubernetes@v$version" | sed -n 's/.*"GoMod": "\(.*\)".*/\1/p')
     # The module replaces its parts by folders that only its repository has.
     { printf 'module kube\n\ngo 1.26\n\nrequire k8s.io/kubernetes v%s\n\n' "$version"
@@ -32,7 +32,12 @@ build() {
     (cd "$dir" && go mod tidy && nice -n 19 go build -trimpath -tags netgo -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v$version" -o "$cache/kube" .)
     rm -rf "$dir"
   fi
-  [ -x "$cache/pause" ] || CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$cache/pause" .ci/kubernetes/pause.go
+  if [ ! -x "$cache/pause" ]; then
+    local dir; dir=$(mktemp -d)
+    cp .ci/kubernetes/pause.go.in "$dir/main.go"
+    CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$cache/pause" "$dir/main.go"
+    rm -rf "$dir"
+  fi
 }
 
 # background NAME COMMAND… starts it with its log and process id in DIR.
@@ -61,7 +66,7 @@ up() {
   # An administrator, and a user who may only do what bench needs (see docs/manual.md).
   printf 'admin-secret,admin,1,system:masters\nuser-secret,bench-user,2\n' >"$dir/pki/tokens.csv"
   background apiserver "$cache/kube" kube-apiserver --etcd-servers "http://127.0.0.1:$etcd_port" --cert-dir "$dir/pki" --secure-port "$port" \
-    --bind-address 127.0.0.1 --service-cluster-ip-range 10.97.0.0/16 --token-auth-file "$dir/pki/tokens.csv" --authorization-mode RBAC \
+    --bind-address 127.0.0.1 --service-cluster-ip-range 10.97.0.0/16 --kubelet-preferred-address-types InternalIP --token-auth-file "$dir/pki/tokens.csv" --authorization-mode RBAC \
     --service-account-issuer https://kubernetes.default.svc --service-account-key-file "$dir/pki/sa.key" --service-account-signing-key-file "$dir/pki/sa.key"
   local user
   for user in admin user; do
@@ -192,7 +197,7 @@ down() {
       ctr --address "$socket" -n k8s.io tasks rm -f "$id" >/dev/null 2>&1 || true
     done
   fi
-  for name in containerd etcd; do kill "$(cat "$dir/$name.pid")" 2>/dev/null || true; done
+  for name in containerd etcd; do kill -KILL "$(cat "$dir/$name.pid")" 2>/dev/null || true; done
   sleep 1
   # Shims of sandboxes that containerd did not see end.
   for id in $(pgrep -f -- "containerd-shim.*$dir/run/containerd.sock" || true); do kill -KILL "$id" 2>/dev/null || true; done

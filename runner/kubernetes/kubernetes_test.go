@@ -21,16 +21,17 @@ var programs = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	cmd := exec.Command("go", "build", "-o", dir, "./fakekubectl", "bench/runner/runnertest/stubtrainer")
 	cmd.Stderr = os.Stderr
 	return dir, cmd.Run()
 })
 
+var built string // their folder; "": not built
+
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if dir, err := programs(); err == nil {
-		os.RemoveAll(dir)
-	}
+	os.RemoveAll(built)
 	os.Exit(code)
 }
 

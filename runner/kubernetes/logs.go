@@ -6,20 +6,27 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 )
 
 // copier copies a pod's log to the batch's folder. Kubernetes gives stdout and
 // stderr as one stream of lines: those that are events of the trainer protocol
-// go to the events, all others to the log. The last line gets a line end even
-// if the program did not write one.
+// go to the events, all others to the log.
 type copier struct {
 	pod         string
 	c           *cluster
 	events, log *bounded
-	last        time.Time // of the lines that are copied
+
+	// To go on after a connection was cut, the log is asked for from a whole
+	// second on. Times of lines are not quite in order: runtimes take them for
+	// stdout and stderr apart.
+	since time.Time   // a second before that of the latest line; zero: none yet
+	times []time.Time // of the lines copied that are not before since
+	skip  int         // lines that are copied already and come again
 
 	cancel  context.CancelFunc
 	stopped chan struct{}
@@ -58,7 +65,7 @@ func (h *handle) copyLog(pod string) (*copier, error) {
 func (l *copier) follow(ctx context.Context) {
 	defer close(l.stopped)
 	for {
-		in, err := l.c.log(ctx, l.pod, true, l.last)
+		in, err := l.open(ctx, true)
 		if err == nil {
 			err = l.copy(in)
 			in.Close()
@@ -91,28 +98,40 @@ func (l *copier) finish(ctx context.Context, there bool) {
 		return
 	}
 	if there {
+		var why error
 		for range 3 {
 			l.cancel()
 			<-l.stopped
 			ctx, cancel := context.WithTimeout(ctx, callTimeout)
-			in, err := l.c.log(ctx, l.pod, false, l.last)
+			in, err := l.open(ctx, false)
 			if err == nil {
 				err = l.copy(in)
 				in.Close()
 			}
 			cancel()
-			if err == nil || isReason(err, "NotFound") {
+			if err == nil {
 				return
+			}
+			why = err
+			if isReason(err, "NotFound") {
+				break
 			}
 			time.Sleep(time.Second)
 		}
+		fmt.Fprintf(l.log, "bench: the rest of the log could not be fetched: %v\n", why)
 	}
 }
 
 // maxLine bounds a line of the log; a longer one is cut into several.
 const maxLine = 1 << 20
 
-// copy copies the lines that are later than the last one copied.
+// open asks for the lines that are not copied yet.
+func (l *copier) open(ctx context.Context, follow bool) (io.ReadCloser, error) {
+	l.skip = len(l.times)
+	return l.c.log(ctx, l.pod, follow, l.since)
+}
+
+// copy copies lines.
 func (l *copier) copy(in io.Reader) error {
 	r := bufio.NewReaderSize(in, maxLine)
 	for {
@@ -138,10 +157,22 @@ func (l *copier) line(line []byte) error {
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if err != nil {
 		text = line // the rest of a line that was cut
-	} else if !at.After(l.last) {
+		if l.skip > 0 {
+			return nil
+		}
+	} else if l.skip > 0 {
+		l.skip--
 		return nil
 	} else {
-		l.last = at
+		l.seen(at)
+	}
+	// A runtime runs the end of stderr together with the next event if it lacks
+	// its line end.
+	if i := bytes.Index(text, []byte(eventStart)); i > 0 && isEvent(text[i:]) {
+		if _, err := fmt.Fprintf(l.log, "%s\n", text[:i]); err != nil {
+			return err
+		}
+		text = text[i:]
 	}
 	to := l.log
 	if isEvent(text) {
@@ -150,6 +181,20 @@ func (l *copier) line(line []byte) error {
 	_, err = to.Write(text)
 	return err
 }
+
+// seen notes the time of a line.
+func (l *copier) seen(at time.Time) {
+	if since := at.Truncate(time.Second).Add(-time.Second); since.After(l.since) {
+		l.since = since
+		l.times = slices.DeleteFunc(l.times, func(t time.Time) bool { return t.Before(since) })
+	}
+	if !at.Before(l.since) {
+		l.times = append(l.times, at)
+	}
+}
+
+// eventStart is how every event begins, white space aside.
+const eventStart = `{"event":`
 
 // isEvent says whether a line is an event of the trainer protocol.
 func isEvent(line []byte) bool {
