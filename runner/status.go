@@ -35,6 +35,8 @@ type Running struct {
 	Step    int      `json:"step,omitempty"`
 	Loss    *float64 `json:"loss,omitempty"` // on the validation rows
 	Log     string   `json:"log"`            // file
+	// Waiting says what its start waits for, such as a GPU.
+	Waiting string `json:"waiting,omitempty"`
 }
 
 // Status lists the batches of a home, the longest running first. It takes none
@@ -83,6 +85,9 @@ func running(d job.Dir, m manifest, watched bool) Running {
 	r := Running{Batch: m.Batch.ID, Model: m.Batch.Model.ID, Attempt: m.Attempt, Jobs: len(m.Specs), Watched: watched, Log: d.Log()}
 	r.Started, r.Where = (&claim{dir: d}).begun()
 	r.Where.Executor = cmp.Or(r.Where.Executor, m.Executor)
+	if b := tail(d.Waiting(), 4<<10); b != nil {
+		r.Waiting = string(b)
+	}
 	for id := range m.Specs {
 		if _, err := os.Stat(filepath.Join(d.Out(), string(id), "outcome.json")); err == nil {
 			r.Ended++

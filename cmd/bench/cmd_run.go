@@ -37,6 +37,7 @@ type runOptions struct {
 	image      string
 	python     string
 	memory     string
+	gpus       gpuOptions
 	timeout    time.Duration
 	slurm      slurmOptions
 	remoteCode bool
@@ -83,6 +84,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.Var(&o.hosts, "host", hostUsage)
 	f.StringVar(&o.image, "image", "", "container image with a trainer (default: the one that bench image build makes); for slurm a file (.sif, .sqsh, .tar)")
 	f.StringVar(&o.python, "python", "", "Python with torch and transformers for --executor process or slurm (default: an environment of its own)")
+	o.gpus.addFlags(f)
 	f.StringVar(&o.memory, "memory", "", "memory limit of each batch, such as 8g")
 	f.DurationVar(&o.timeout, "timeout", 0, "time limit of each batch, such as 6h (0: none)")
 	f.BoolVar(&o.remoteCode, "allow-remote-code", false, "let code from the models' repositories run (in containers only)")
@@ -128,6 +130,9 @@ func (o runOptions) validate() error {
 		errs = append(errs, usage("", "--python is for --executor process"))
 	}
 	errs = append(errs, o.slurm.validate(o)...)
+	if _, err := o.sharing(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := parseBytes(o.memory); err != nil {
 		errs = append(errs, usage("such as 800m or 16g", "--memory: %w", err))
 	}
@@ -153,8 +158,9 @@ func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *pre
 		return nil, err
 	}
 	memory, _ := parseBytes(o.memory)
+	gpus, _ := o.sharing()
 	k := &kit{
-		app: a, home: home, hosts: o.hosts, slots: o.slots, image: o.image, python: o.python, slurmOptions: o.slurm,
+		app: a, home: home, hosts: o.hosts, slots: o.slots, gpus: gpus, image: o.image, python: o.python, slurmOptions: o.slurm,
 		limits: runner.Limits{CPUs: float64(o.threads), MemoryBytes: memory, Time: o.timeout},
 		log:    func(format string, args ...any) { fmt.Fprintf(a.stderr, "bench: "+format+"\n", args...) },
 	}
@@ -169,6 +175,9 @@ func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *pre
 	sets, err := k.data(ctx, o.selection, o.partial)
 	if err != nil {
 		return nil, err
+	}
+	if o.shared() && slices.ContainsFunc(sets, func(d *datasets.Dataset) bool { return d.Kind == datasets.Speed }) {
+		return nil, usage("run the task speed by itself, without slots_per_gpu", "speed is measured, and batches are to share GPUs: the times would be those of a busy machine")
 	}
 	models, err := k.models(ctx, names, o)
 	if err != nil {

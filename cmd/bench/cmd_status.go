@@ -71,6 +71,9 @@ func (a *app) status(home string) error {
 	var rows [][]string
 	for _, r := range list {
 		now := "starting"
+		if r.Waiting != "" {
+			now = plain(r.Waiting)
+		}
 		if r.Job != "" {
 			now = fmt.Sprintf("%s seed %d step %d", r.Dataset, r.Seed, r.Step)
 		}

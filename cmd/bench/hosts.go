@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bench/containers"
+	"bench/runner/docker"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -15,7 +16,8 @@ import (
 // host is a machine with a Docker engine, and what a user says of it.
 type host struct {
 	containers.Host
-	slots int // batches at a time; 0: as all hosts
+	slots int         // batches at a time; 0: as all hosts
+	gpus  docker.GPUs // what is 0 or empty: as all hosts
 }
 
 const hostUsage = "Docker engines: unix:///SOCKET, ssh://[USER@]HOST, tcp://HOST:PORT (default $DOCKER_HOST, else the default socket)"
@@ -71,7 +73,7 @@ func (e *hostEntry) UnmarshalYAML(n *yaml.Node) error {
 		return nil
 	case yaml.MappingNode:
 	default:
-		wrong(n.Line, errors.New("a host is an address, or a mapping with name, address, tls, transfer and slots"))
+		wrong(n.Line, errors.New("a host is an address, or a mapping with name, address, tls, transfer, slots, gpus, slots_per_gpu and gpu_memory"))
 		return nil
 	}
 	seen := map[string]bool{}
@@ -107,8 +109,26 @@ func (e *hostEntry) UnmarshalYAML(n *yaml.Node) error {
 				wrong(value.Line, fmt.Errorf("host: slots is %q; it is a number from 1 on", value.Value))
 			}
 			e.slots = slots
+		case "gpus":
+			list, err := docker.ParseGPUs(value.Value)
+			if err != nil {
+				wrong(value.Line, fmt.Errorf("host: %w", err))
+			}
+			e.gpus.List = list
+		case "slots_per_gpu":
+			slots, err := strconv.Atoi(value.Value)
+			if err != nil || slots < 1 {
+				wrong(value.Line, fmt.Errorf("host: slots_per_gpu is %q; it is a number from 1 on", value.Value))
+			}
+			e.gpus.Slots = slots
+		case "gpu_memory":
+			bytes, err := parseBytes(value.Value)
+			if err != nil || bytes < 1<<20 {
+				wrong(value.Line, fmt.Errorf("host: gpu_memory is %q; it is what one batch may take, such as 8g", value.Value))
+			}
+			e.gpus.MemoryMiB = bytes >> 20
 		default:
-			wrong(key.Line, fmt.Errorf("host: there is no key %s; there are name, address, tls, transfer and slots", key.Value))
+			wrong(key.Line, fmt.Errorf("host: there is no key %s; there are name, address, tls, transfer, slots, gpus, slots_per_gpu and gpu_memory", key.Value))
 		}
 	}
 	if !seen["address"] {

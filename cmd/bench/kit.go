@@ -34,6 +34,7 @@ type kit struct {
 	slurmOptions slurmOptions
 	slurmImage   slurm.Image // of --image, once looked at
 	limits       runner.Limits
+	gpus         docker.GPUs // of engines whose host says nothing else
 	// patience is how long a host that does not answer is waited for; 0: as long as package pool does.
 	patience time.Duration
 	log      func(format string, args ...any)
@@ -273,18 +274,25 @@ func (k *kit) dockerAt(ctx context.Context, h host) (runner.Executor, int, error
 	if err := k.bringImage(ctx, e, image, ref); err != nil && !containers.IsKind(err, containers.ImageMissing) {
 		return nil, 0, err
 	}
-	executor := docker.New(e, docker.Options{
+	o := docker.Options{
 		Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version(),
-		Notice: func(s string) { k.say("%s", s) },
-	})
-	if slots > 0 || k.limits.GPU == "none" {
-		return executor, max(1, slots), nil
+		Notice: func(s string) { k.say("%s", s) }, GPUs: k.gpus,
 	}
-	found, err := e.GPUs(ctx, image)
-	if containers.IsKind(err, containers.ImageMissing) {
-		return executor, 1, nil // the start of the first batch says so, with what to do
+	if h.gpus.List != nil {
+		o.GPUs.List = h.gpus.List
 	}
-	return executor, max(1, len(found)), err
+	if h.gpus.Slots > 0 {
+		o.GPUs.Slots = h.gpus.Slots
+	}
+	if h.gpus.MemoryMiB > 0 {
+		o.GPUs.MemoryMiB = h.gpus.MemoryMiB
+	}
+	executor := docker.New(e, o)
+	if slots > 0 {
+		return executor, slots, nil
+	}
+	slots, err = docker.Slots(ctx, e, o)
+	return executor, slots, err
 }
 
 // progress is where long preparations say what they do.

@@ -56,7 +56,8 @@ type Options struct {
 	// KeepBytes is how much of models and data sets that no batch uses any more
 	// stays on an engine that they had to be sent to; 0: 64 GiB.
 	KeepBytes int64
-	// Notice is told, in a sentence, what takes long. May be nil.
+	GPUs      GPUs
+	// Notice is told, in a sentence, what takes long and what a batch waits for. May be nil.
 	Notice   func(string)
 	TmpBytes int64 // size of /tmp; 0: a quarter of the memory
 }
@@ -72,13 +73,19 @@ func Instance(home string) string {
 
 // GC removes what batches of this instance left on the engine: containers that
 // have ended and nobody waited for, and if running is true the running ones
-// too, and all volumes. It returns their names.
+// too, and all volumes; and locks on GPUs, whoever's, whose batch is gone. It
+// returns their names.
 func GC(ctx context.Context, e *containers.Engine, instance string, running bool) (boxes, volumes []string, err error) {
 	if instance == "" {
 		return nil, nil, errors.New("docker: no instance to clean up for")
 	}
 	own := map[string]string{containers.LabelInstance: instance}
 	boxes, err = e.RemoveLeftovers(ctx, own, running)
+	if err == nil {
+		var locks []string
+		locks, err = (&ledger{keeper: e}).sweep(ctx)
+		boxes = append(boxes, locks...)
+	}
 	if err == nil && running {
 		volumes, err = e.RemoveVolumes(ctx, own)
 	}
@@ -90,13 +97,13 @@ func New(engine *containers.Engine, o Options) runner.Executor {
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
 	o.KeepBytes = cmp.Or(o.KeepBytes, 64<<30)
-	return &executor{engine: engine, o: o, handles: map[string]*handle{}, gpus: ledger{taken: map[string]int{}}}
+	return &executor{engine: engine, o: o, handles: map[string]*handle{}, gpus: &ledger{keeper: engine, poll: lockPollGPU}}
 }
 
 type executor struct {
 	engine *containers.Engine
 	o      Options
-	gpus   ledger
+	gpus   *ledger
 	sums   sums
 
 	mu      sync.Mutex
@@ -170,13 +177,9 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	if err != nil {
 		return nil, precondition(err, e.o.BuildHint)
 	}
-	gpus, err := e.takeGPU(ctx, b, img.ID)
-	if err != nil {
-		return nil, err
-	}
 	r := record{
 		Schema: recordSchema, Batch: b.ID, Run: rand.Text(), Container: e.containerName(b.ID),
-		Where:   runner.Where{Executor: Name, Host: e.engine.Info().Name, Image: img.ID, GPUs: gpus},
+		Where:   runner.Where{Executor: Name, Host: e.engine.Info().Name, Image: img.ID},
 		LogFrom: size(d.Log()), EventsFrom: size(d.Events()),
 	}
 	if e.engine.Copies() {
@@ -185,7 +188,7 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	h := e.handle(b, d, r)
 	defer func() {
 		if err != nil {
-			e.gpus.free(gpus)
+			e.freeGPU(h.r.Run, h.r.Where.GPUs)
 			err = errors.Join(err, h.clean(ctx), remove(d.Executor()))
 		}
 	}()
@@ -198,6 +201,9 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	}
 	given, err := e.give(h, threads)
 	if err != nil {
+		return nil, err
+	}
+	if h.r.Where.GPUs, h.r.Where.GPUShare, err = e.takeGPU(ctx, b, d, h.r.Run, img.ID); err != nil {
 		return nil, err
 	}
 	text, err := json.Marshal(h.r)
@@ -213,18 +219,25 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	for _, name := range threadVariables {
 		env[name] = fmt.Sprint(threads)
 	}
+	if e.o.GPUs.Slots > 1 {
+		env[envMemory] = fmt.Sprint(e.o.GPUs.MemoryMiB)
+	}
+	notes := map[string]string{containers.LabelVersion: e.o.Version}
+	e.gpuLabels(h.r.Where.GPUs, notes)
 	s := containers.Spec{
 		Image: img.ID, Args: []string{"--batch", insideIn + "/batch.json", "--out", insideOut}, Env: env,
 		Mounts: given.mounts, Prepare: given.fill, UID: given.uid, GID: given.gid,
-		CPUs: e.o.Limits.CPUs, MemoryBytes: e.o.Limits.MemoryBytes, Pids: e.o.Pids, TmpBytes: e.o.TmpBytes, GPUs: gpus,
-		Labels: labels, Notes: map[string]string{containers.LabelVersion: e.o.Version},
+		CPUs: e.o.Limits.CPUs, MemoryBytes: e.o.Limits.MemoryBytes, Pids: e.o.Pids, TmpBytes: e.o.TmpBytes, GPUs: h.r.Where.GPUs,
+		Labels: labels, Notes: notes,
 	}
+	started := e.renewGPU(ctx, h, img.ID)
 	c, err := e.engine.Start(ctx, h.r.Container, s)
 	if containers.IsKind(err, containers.NameTaken) {
 		if err = e.removeStale(ctx, labels, h.r.Container); err == nil {
 			c, err = e.engine.Start(ctx, h.r.Container, s)
 		}
 	}
+	started()
 	if err != nil {
 		return nil, precondition(err, e.o.BuildHint)
 	}
@@ -324,7 +337,6 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 		return nil, precondition(err, e.o.BuildHint)
 	}
 	h.shows(c)
-	e.gpus.note(r.Where.GPUs)
 	e.follow(h, nil)
 	return h, nil
 }
@@ -338,7 +350,9 @@ func (e *executor) follow(h *handle, watching *flock.Flock) {
 	go func() {
 		// Not the context of Start or Wait: those end the waiting only.
 		x, err := h.watch(context.Background(), watching)
-		e.gpus.free(h.r.Where.GPUs)
+		if err == nil {
+			e.freeGPU(h.r.Run, h.r.Where.GPUs)
+		}
 		e.mu.Lock()
 		if e.handles[key(h.b, h.d)] == h {
 			delete(e.handles, key(h.b, h.d))

@@ -1,7 +1,9 @@
 package docker
 
 import (
+	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,9 +102,11 @@ func TestEngineRestart(t *testing.T) {
 	l.appears(d, b.Jobs[1])
 }
 
-// Batches on a machine with three GPUs get one each, and the fourth waits.
+// Batches on a machine with three GPUs get one each, and the fourth waits, also
+// when another process, of another home, has them.
 func TestGPUs(t *testing.T) {
 	l, _ := extraLab(t, false, true)
+	testKeeper(t, l.e, l.o.Image)
 	e := l.open()
 	used := map[string]bool{}
 	var all []runner.Handle
@@ -111,7 +115,33 @@ func TestGPUs(t *testing.T) {
 		b := runnertest.WriteBatch(t, d, 1, stub.Script{Linger: time.Hour, Environment: true})
 		b.Device = "auto"
 		if i == 3 {
-			time.AfterFunc(500*time.Millisecond, func() { all[0].Stop(t.Context()) })
+			l.o.Instance = "another-home"
+			t.Cleanup(func() {
+				if _, err := l.e.RemoveLeftovers(context.Background(), map[string]string{containers.LabelInstance: "another-home"}, true); err != nil {
+					t.Error(err)
+				}
+			})
+			var mu sync.Mutex
+			said := ""
+			l.o.Notice = func(s string) { mu.Lock(); defer mu.Unlock(); said += s }
+			e = l.open()
+			stopped := make(chan error, 1)
+			time.AfterFunc(1500*time.Millisecond, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				if file := l.read(d.Waiting()); !strings.Contains(said, "GPU-2 is in use by container bench-") || !strings.Contains(file, "all GPUs are in use") {
+					t.Errorf("it waits, and says %q, in its folder %q", said, file)
+				}
+				stopped <- all[0].Stop(t.Context())
+			})
+			defer func() {
+				if err := <-stopped; err != nil {
+					t.Error(err)
+				}
+				if file := l.read(d.Waiting()); file != "" {
+					t.Errorf("it waits no more, and says %q", file)
+				}
+			}()
 		}
 		h, err := e.Start(t.Context(), b, d)
 		if err != nil {
@@ -145,4 +175,85 @@ func TestGPUs(t *testing.T) {
 		t.Fatalf("a batch for the CPU: %v, %v", h, err)
 	}
 	l.wait(h)
+	if left := l.locks(); len(left) > 0 {
+		t.Errorf("locks %q are left", left)
+	}
+
+	// A process that died with a batch under way: the GPU is held as long as the
+	// container runs, and not longer, though nobody gives the lock back.
+	d = l.dir()
+	b := runnertest.WriteBatch(t, d, 1, stub.Script{Linger: time.Hour})
+	b.Device = "auto"
+	dead, err := e.launch(t.Context(), b, d)
+	if err != nil || len(l.locks()) != 1 || dead.r.Where.GPUs[0] != "GPU-0" {
+		t.Fatalf("launch: %v, locks %q", err, l.locks())
+	}
+	if names, _, err := GC(t.Context(), l.e, "somebody", true); err != nil || len(names) > 0 {
+		t.Errorf("GC by another home removed %q, %v", names, err)
+	}
+	if err := dead.c.Stop(t.Context(), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if names, _, err := GC(t.Context(), l.e, "somebody", false); err != nil || len(names) != 1 || names[0] != "bench-gpu-GPU-0" {
+		t.Errorf("GC removed %q, %v", names, err)
+	}
+	if err := dead.c.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+
+	// Two share one GPU, each knowing how much of it is its own.
+	l.o.GPUs = GPUs{Slots: 2, MemoryMiB: 7000}
+	l.o.GPUs.List, err = ParseGPUs("1=16g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Slots(t.Context(), l.e, l.o); err != nil || n != 2 {
+		t.Errorf("%d slots, %v", n, err)
+	}
+	e, all = l.open(), nil
+	for i := range 2 {
+		d := l.dir()
+		b := runnertest.WriteBatch(t, d, 1, stub.Script{Linger: 2 * time.Second, Environment: true})
+		b.Device = "auto"
+		if b.Datasets[0].Task = "speed"; i == 0 {
+			if _, err := e.Start(t.Context(), b, d); err == nil || !strings.Contains(err.Error(), "speed") {
+				t.Errorf("speed beside others: %v", err)
+			}
+		}
+		b.Datasets[0].Task = "ner"
+		h, err := e.Start(t.Context(), b, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := h.Where(); len(w.GPUs) != 1 || w.GPUs[0] != "0" || w.GPUShare != 0.5 {
+			t.Errorf("batch %d has %+v", i, w)
+		}
+		all = append(all, h)
+		t.Cleanup(func() {
+			if log := l.read(d.Log()); !strings.Contains(log, "env BENCH_GPU_MEMORY_MIB=7000\n") {
+				t.Errorf("its environment is %s", log)
+			}
+		})
+	}
+	for _, h := range all {
+		l.wait(h)
+	}
+	if left := l.locks(); len(left) > 0 {
+		t.Errorf("locks %q are left", left)
+	}
+}
+
+// locks are the names of the locks on GPUs.
+func (l *lab) locks() (names []string) {
+	l.Helper()
+	list, err := l.e.Containers(l.Context())
+	if err != nil {
+		l.Fatal(err)
+	}
+	for _, s := range list {
+		if s.Labels[labelGPU] != "" {
+			names = append(names, s.Name)
+		}
+	}
+	return names
 }

@@ -73,6 +73,7 @@ func BatchID(jobs []ID) ID {
 //	log                                                  its stderr
 //	events.jsonl                                         its stdout
 //	executor.json                                        what the executor needs to find it again
+//	waiting                                              what its start waits for: a sentence, or absent
 type Dir string
 
 // The parts of a batch's folder.
@@ -81,6 +82,7 @@ func (d Dir) Out() string      { return string(d) + "/out" }
 func (d Dir) Log() string      { return string(d) + "/log" }
 func (d Dir) Events() string   { return string(d) + "/events.jsonl" }
 func (d Dir) Executor() string { return string(d) + "/executor.json" }
+func (d Dir) Waiting() string  { return string(d) + "/waiting" }
 
 // Exit tells how the program of a batch ended, as far as its executor can know.
 // What became of the jobs is in Dir.Out.
