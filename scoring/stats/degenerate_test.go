@@ -86,7 +86,10 @@ func TestNoScore(t *testing.T) {
 		"no items":     func() error { _, err := stats.Compare(stats.ItemRuns{good, good}, 1, 1, 0, o); return err },
 		"one item":     func() error { _, err := stats.Compare(stats.ItemRuns{good, good}, 1, 1, 1, o); return err },
 		"no seed of B": func() error { _, err := stats.Compare(stats.ItemRuns{good}, 1, 0, 4, o); return err },
-		"no resamples": func() error { _, err := stats.Randomise(stats.ItemPool{Items: good}, 1, 2, stats.Resampling{}); return err },
+		"no resamples": func() error {
+			_, err := stats.Randomise(stats.ItemPool{Items: good}, 1, 2, stats.Resampling{})
+			return err
+		},
 	} {
 		if err := try(); err == nil || strings.Contains(err.Error(), "%!") {
 			t.Errorf("%s: %v", what, err)

@@ -22,7 +22,7 @@ type Problem struct {
 func (p Problem) String() string { return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Why) }
 
 // Report counts what was in the files. Each line is in exactly one of Blank,
-// Torn and Unreadable, or gave records; each record is in exactly one of New
+// Torn and Unreadable, or gave records, alone or with its neighbours; each record is in exactly one of New
 // and Duplicates.
 type Report struct {
 	Files      int            `json:"files"`
@@ -77,10 +77,31 @@ func (im *Importer) Records() []results.Record { return im.recs }
 func (im *Importer) Report() Report { return im.out }
 
 // Read takes one file. Only a file that cannot be read is an error: what is
-// wrong with lines is in the report.
+// wrong with lines is in the report. A file none of whose lines is a record is
+// tried as a whole: people paste records with line breaks in them, or as a list.
 func (im *Importer) Read(name string, r io.Reader) error {
 	im.out.Files++
 	in := bufio.NewReaderSize(r, 1<<20)
+	if beginsList(in) {
+		file, err := io.ReadAll(in)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		before := im.out
+		for line := range bytes.Lines(file) {
+			im.out.Lines++
+			if len(trimmed(line)) == 0 {
+				im.out.Blank++
+			}
+		}
+		if im.whole(name, file, before) {
+			return nil
+		}
+		im.out = before
+		in.Reset(bytes.NewReader(file))
+	}
+	before := im.out
+	var file bytes.Buffer // until there is a record
 	for n := 1; ; n++ {
 		line, err := in.ReadBytes('\n')
 		if err != nil && err != io.EOF {
@@ -89,15 +110,92 @@ func (im *Importer) Read(name string, r io.Reader) error {
 		if len(line) > 0 {
 			im.line(name, n, line)
 		}
+		if im.out.Records == before.Records && file.Len() < largest {
+			file.Write(line)
+		}
 		if err == io.EOF {
-			return nil
+			break
 		}
 	}
+	if im.out.Records == before.Records && file.Len() < largest {
+		im.whole(name, file.Bytes(), before)
+	}
+	return nil
+}
+
+// largest is the size of a file that is no longer tried as a whole.
+const largest = 1 << 28
+
+// trimmed is a text without the blanks around it and the mark of a UTF-8 file.
+func trimmed(text []byte) []byte {
+	return bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
+}
+
+// beginsList looks whether the first thing in a file is a bracket.
+func beginsList(in *bufio.Reader) bool {
+	head, _ := in.Peek(1 << 12) // less, if the file is shorter
+	head = trimmed(head)
+	return len(head) > 0 && head[0] == '['
+}
+
+// whole reads a file in which no line is a record as a stream of values. If
+// there is a record in it, what was said of the lines since before is taken back,
+// and the answer is yes.
+func (im *Importer) whole(name string, file []byte, before Report) bool {
+	text, nan := mend(bytes.TrimPrefix(file, []byte("\xef\xbb\xbf")))
+	type entry struct {
+		line  int
+		rec   results.Record
+		notes []string
+		err   error
+	}
+	var entries []entry
+	var torn error
+	found := false
+	d := json.NewDecoder(bytes.NewReader(text))
+	line, at := 1, 0
+	for {
+		var one json.RawMessage
+		if err := d.Decode(&one); err != nil {
+			if err != io.EOF {
+				torn = err
+			}
+			break
+		}
+		start := int(d.InputOffset()) - len(one)
+		line, at = line+bytes.Count(text[at:start], []byte("\n")), start
+		list := []json.RawMessage{one}
+		if one[0] == '[' {
+			list = nil
+			json.Unmarshal(one, &list) // the decoder has read it: it is a list
+		}
+		for _, o := range list {
+			e := entry{line: line}
+			e.rec, e.notes, e.err = Parse(o)
+			found = found || e.err == nil
+			entries = append(entries, e)
+		}
+	}
+	if !found {
+		return false
+	}
+	im.out.Torn, im.out.Unreadable, im.out.NaN = before.Torn, before.Unreadable, before.NaN+nan
+	for _, e := range entries {
+		if e.err != nil {
+			im.out.Unreadable = append(im.out.Unreadable, Problem{name, e.line, fmt.Sprintf("not a record: %v", flat(e.err))})
+			continue
+		}
+		im.add(Problem{File: name, Line: e.line}, e.rec, e.notes)
+	}
+	if torn != nil {
+		im.out.Torn = append(im.out.Torn, Problem{name, line, fmt.Sprintf("torn after the record that begins here: %v", torn)})
+	}
+	return true
 }
 
 func (im *Importer) line(name string, n int, line []byte) {
 	im.out.Lines++
-	text := bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\xef\xbb\xbf")))
+	text := trimmed(line)
 	if len(text) == 0 {
 		im.out.Blank++
 		return
