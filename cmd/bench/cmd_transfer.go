@@ -12,6 +12,7 @@ import (
 	"bench/internal/ui"
 	"bench/runner/job"
 	"bench/scoring/leaderboard"
+	"bench/scoring/leaderboard/figure"
 	"bench/scoring/transfer"
 
 	"github.com/spf13/cobra"
@@ -47,7 +48,7 @@ scores instead.`,
 	f := c.Flags()
 	f.StringVar(&t.scores, "scores", "", "CSV file: language of the model, then its score in each language")
 	f.StringVar(&t.models, "models", "", "CSV file: language, and the model that stands for it (default: those of the ScandEval paper)")
-	f.StringVar(&t.plot, "plot", "", "also draw the F-statistics into this SVG file")
+	f.StringVar(&t.plot, "plot", "", "also draw the F-statistics into this file (.svg, .pdf, .png, .eps)")
 	f.BoolVar(&t.run, "run", false, "train the models first, on the data sets that they have no score on")
 	f.BoolVar(&t.dry, "dry-run", false, "with --run: say what would run and what it would cost, and run nothing")
 	training := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -86,7 +87,13 @@ scores instead.`,
 
 func (a *app) transfer(ctx context.Context, f transferFlags) error {
 	var table *transfer.Table
+	var format string
 	var err error
+	if f.plot != "" {
+		if format, err = figure.Format(f.plot); err != nil {
+			return usage("bench transfer --plot transfer.svg", "--plot %w", err)
+		}
+	}
 	if f.scores != "" {
 		table, err = readTable(f.scores)
 	} else {
@@ -103,7 +110,7 @@ func (a *app) transfer(ctx context.Context, f transferFlags) error {
 		return usage("a table needs two columns at least, and models of their languages and of others", "no group of languages has an F-statistic")
 	}
 	if f.plot != "" {
-		if err := a.output(f.plot, func(w io.Writer) error { return transfer.WriteSVG(w, groups) }); err != nil {
+		if err := a.output(f.plot, func(w io.Writer) error { return figure.Transfer(w, format, groups) }); err != nil {
 			return err
 		}
 	}

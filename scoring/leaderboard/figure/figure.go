@@ -1,21 +1,23 @@
-// Package figure draws a leaderboard for papers: as vectors (SVG, PDF, EPS) or
-// pixels (PNG), with gonum/plot.
+// Package figure draws leaderboards and tests of transfer for papers: as vectors
+// (SVG, PDF, EPS) or pixels (PNG, 300 to an inch), with gonum/plot. Equal boards
+// give equal bytes.
 package figure
 
 import (
+	"cmp"
 	"fmt"
-	"image/color"
 	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"bench/scoring"
 	"bench/scoring/leaderboard"
+	"bench/scoring/transfer"
 )
 
 // Formats are the file name endings that Write knows.
@@ -30,29 +32,55 @@ func Format(path string) (string, error) {
 	return format, nil
 }
 
-var (
-	ink  = color.RGBA{R: 0x1b, G: 0x1f, B: 0x24, A: 0xff}
-	dots = color.RGBA{R: 0x33, G: 0x66, B: 0x99, A: 0xa0}
-)
+// metrics as they are written in a text.
+var metrics = map[string]string{"mcc": "MCC", "macro_f1": "macro-F1", "micro_f1": "micro-F1", "em": "exact match", "f1": "F1"}
+
+// label says what a board's scores are.
+func label(b *leaderboard.Board, ranked []leaderboard.DatasetInfo, metric string) string {
+	if metric != "" {
+		return fmt.Sprintf("%s (%s): every seed, mean and 95 %% interval", ranked[0].Name, cmp.Or(metrics[metric], metric))
+	}
+	what := "Score"
+	if b.Score == leaderboard.ScoreRank {
+		what = "Rank score (the lower, the better)"
+	}
+	var tasks, languages []string
+	for _, d := range ranked {
+		if !slices.Contains(tasks, d.Task) {
+			tasks = append(tasks, d.Task)
+		}
+	}
+	if len(tasks) == 1 {
+		what += " on " + tasks[0]
+	}
+	for _, l := range b.Languages {
+		languages = append(languages, l.Name)
+	}
+	if n := len(languages); n > 0 {
+		what += " in " + strings.Join(languages[:n-1], ", ")
+		if n > 1 {
+			what += " and "
+		}
+		what += languages[n-1]
+	}
+	return what + ": mean and 95 % interval"
+}
 
 // Write draws the top models of a board, the best at the top. Of a board of one
-// data set it draws the score of every seed as a dot, over the mean and its
-// interval; of others the overall scores and their intervals.
+// data set it draws the score of every seed as a dot (collapsed ones in orange)
+// and beneath the mean and its interval; of others the overall scores and their
+// intervals.
 func Write(w io.Writer, format string, b *leaderboard.Board, top int) error {
-	models := b.Models[:min(top, len(b.Models))]
+	models := slices.Clone(b.Models[:min(top, len(b.Models))])
 	if len(models) == 0 {
 		return fmt.Errorf("no model has all data sets: there is nothing to draw")
 	}
+	slices.Reverse(models) // lines go upwards
 	var ranked []leaderboard.DatasetInfo
 	for _, d := range b.Datasets {
 		if d.Ranked {
 			ranked = append(ranked, d)
 		}
-	}
-	p := plot.New()
-	p.X.Label.Text = "score: mean over the tasks, then over the languages; 95 % interval"
-	if b.Score == leaderboard.ScoreRank {
-		p.X.Label.Text = "rank score (the lower the better); 95 % interval"
 	}
 	metric := ""
 	if len(ranked) == 1 {
@@ -61,72 +89,106 @@ func Write(w io.Writer, format string, b *leaderboard.Board, top int) error {
 				metric = t.Metrics[0].Name
 			}
 		}
-		p.X.Label.Text = ranked[0].Name + ", " + metric + ": every seed, mean and 95 % interval"
 	}
 	var names []string
-	var means, seeds plotter.XYs
-	var intervals intervals
-	for i := len(models) - 1; i >= 0; i-- { // nominal values go upwards
-		m, y := models[i], float64(len(names))
-		names = append(names, m.Model)
+	var means, seeds, lost plotter.XYs
+	var halves intervals
+	for i, m := range models {
+		name, y := m.Model, float64(i)
+		if b.Mixed {
+			name += " [" + m.Protocol + "]"
+		}
+		names = append(names, name)
 		value, half := m.Overall.Value, m.Overall.HalfWidth
 		if metric != "" {
 			cell := m.Datasets[ranked[0].Name]
 			value, half = cell.Metrics[metric].Mean, cell.Metrics[metric].HalfWidthT
-			for _, s := range cell.Scores[metric] {
-				if s.Undefined == "" {
-					seeds = append(seeds, plotter.XY{X: s.X, Y: y})
+			for j, s := range cell.Scores[metric] {
+				switch {
+				case s.Undefined != "":
+				case j < len(cell.Seeds) && slices.Contains(cell.Collapsed, cell.Seeds[j]):
+					lost = append(lost, plotter.XY{X: s.X, Y: y + 0.12})
+				default:
+					seeds = append(seeds, plotter.XY{X: s.X, Y: y + 0.12})
 				}
 			}
+			y -= 0.22
 		}
-		if value.Undefined != "" {
+		if value.Undefined == "" {
+			means, halves = append(means, plotter.XY{X: value.X, Y: y}), append(halves, halfWidth(half))
+		}
+	}
+	p := list(label(b, ranked, metric), names)
+	row, height := vg.Points(13), vg.Points(52)
+	if metric != "" {
+		row = vg.Points(17)
+	}
+	for _, s := range []struct {
+		points plotter.XYs
+		style  draw.GlyphStyle
+	}{{seeds, draw.GlyphStyle{Color: dots, Radius: vg.Points(1.8), Shape: draw.RingGlyph{}}}, {lost, draw.GlyphStyle{Color: collapsed, Radius: vg.Points(2), Shape: draw.CrossGlyph{}}}} {
+		if len(s.points) == 0 {
 			continue
 		}
-		means = append(means, plotter.XY{X: value.X, Y: y})
-		h := 0.0
-		if half.Undefined == "" {
-			h = half.X
-		}
-		intervals = append(intervals, struct{ Low, High float64 }{h, h})
-	}
-	p.NominalY(names...)
-	p.Y.Min, p.Y.Max = -0.6, float64(len(names))-0.4
-	p.Y.Tick.Label.XAlign = draw.XRight
-	grid := plotter.NewGrid()
-	grid.Horizontal.Width = 0
-	grid.Vertical.Color = color.Gray{Y: 0xdd}
-	p.Add(grid)
-	bars, err := plotter.NewXErrorBars(struct {
-		plotter.XYer
-		plotter.XErrorer
-	}{means, intervals})
-	if err != nil {
-		return err
-	}
-	bars.LineStyle = draw.LineStyle{Color: ink, Width: vg.Points(1)}
-	points, err := plotter.NewScatter(means)
-	if err != nil {
-		return err
-	}
-	points.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(2), Shape: draw.BoxGlyph{}}
-	if len(seeds) > 0 {
-		strip, err := plotter.NewScatter(seeds)
+		strip, err := plotter.NewScatter(s.points)
 		if err != nil {
 			return err
 		}
-		strip.GlyphStyle = draw.GlyphStyle{Color: dots, Radius: vg.Points(2), Shape: draw.CircleGlyph{}}
+		strip.GlyphStyle = s.style
 		p.Add(strip)
 	}
-	p.Add(bars, points)
-	to, err := p.WriterTo(17*vg.Centimeter, vg.Points(50+14*float64(len(models))), format)
+	if len(means) > 0 {
+		bars, err := plotter.NewXErrorBars(struct {
+			plotter.XYer
+			plotter.XErrorer
+		}{means, halves})
+		if err != nil {
+			return err
+		}
+		bars.LineStyle, bars.CapWidth = draw.LineStyle{Color: ink, Width: vg.Points(0.9)}, vg.Points(3.5)
+		points, err := plotter.NewScatter(means)
+		if err != nil {
+			return err
+		}
+		points.GlyphStyle = draw.GlyphStyle{Color: ink, Radius: vg.Points(1.8), Shape: draw.BoxGlyph{}}
+		p.Add(bars, points)
+	}
+	room := (p.X.Max - p.X.Min) * 0.02
+	p.X.Min, p.X.Max = p.X.Min-room, p.X.Max+room
+	return save(w, p, height+row*vg.Length(len(models)), format)
+}
+
+// Transfer draws the F-statistics of groups of languages as bars, the highest at
+// the top.
+func Transfer(w io.Writer, format string, groups []transfer.Group) error {
+	if len(groups) == 0 {
+		return fmt.Errorf("no group has an F-statistic: there is nothing to draw")
+	}
+	sorted := slices.Clone(groups)
+	slices.SortStableFunc(sorted, func(a, b transfer.Group) int { return cmp.Compare(a.F, b.F) })
+	values, names := make(plotter.Values, len(sorted)), make([]string, len(sorted))
+	for i, g := range sorted {
+		values[i], names[i] = g.F, g.Name()
+	}
+	p := list("F-statistic, mean over the languages of the group", names)
+	bars, err := plotter.NewBarChart(values, vg.Points(8))
 	if err != nil {
 		return err
 	}
-	_, err = to.WriteTo(w)
-	return err
+	bars.Horizontal, bars.LineStyle.Width, bars.Color = true, 0, dots
+	p.Add(bars)
+	p.X.Min = 0
+	return save(w, p, vg.Points(52)+vg.Points(13)*vg.Length(len(sorted)), format)
 }
 
 // intervals are half-widths, the same to both sides.
 type intervals plotter.XErrors
 
 func (x intervals) XError(i int) (float64, float64) { return x[i].Low, x[i].High }
+
+func halfWidth(v scoring.Value) struct{ Low, High float64 } {
+	if v.Undefined != "" {
+		return struct{ Low, High float64 }{}
+	}
+	return struct{ Low, High float64 }{v.X, v.X}
+}

@@ -9,13 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bench/scoring"
 	"bench/scoring/leaderboard"
+	"bench/scoring/transfer"
 )
 
 func board(sets ...string) *leaderboard.Board {
-	b := &leaderboard.Board{Score: leaderboard.ScoreMean, Tasks: []leaderboard.TaskInfo{{Name: "ner", Metrics: []leaderboard.Metric{{Name: "micro_f1", Scale: 100}}}}}
+	b := &leaderboard.Board{Score: leaderboard.ScoreMean, Languages: []leaderboard.Language{{Code: "da", Name: "Danish"}, {Code: "sv", Name: "Swedish"}}, Tasks: []leaderboard.TaskInfo{{Name: "ner", Metrics: []leaderboard.Metric{{Name: "micro_f1", Scale: 100}}}}}
 	for _, s := range sets {
 		b.Datasets = append(b.Datasets, leaderboard.DatasetInfo{Name: s, Task: "ner", Ranked: true})
 	}
@@ -24,6 +26,7 @@ func board(sets ...string) *leaderboard.Board {
 		row := leaderboard.Row{Model: name, Overall: leaderboard.Agg{Value: scoring.Num(x), HalfWidth: scoring.Num(1)}, Datasets: map[string]leaderboard.Cell{}}
 		for _, s := range sets {
 			row.Datasets[s] = leaderboard.Cell{
+				Seeds: []int{1, 2, 3, 4}, Collapsed: []int{1}[:1-min(i, 1)],
 				Metrics: map[string]leaderboard.CellMetric{"micro_f1": {N: 3, Mean: scoring.Num(x), HalfWidthT: scoring.Num(2)}},
 				Scores:  map[string][]scoring.Value{"micro_f1": {scoring.Num(x - 1), scoring.Num(x), scoring.Num(x + 1), {Undefined: "why"}}},
 			}
@@ -76,8 +79,11 @@ func TestFigures(t *testing.T) {
 			}
 		}
 	}
-	if !bytes.Contains(seeds, []byte("dane, micro_f1")) {
-		t.Error("the data set is not named")
+	if !bytes.Contains(seeds, []byte("dane (micro-F1): every seed")) || !bytes.Contains(overall, []byte("Score on ner in Danish and Swedish: mean")) {
+		t.Error("it is not said what is drawn")
+	}
+	if n := bytes.Count(seeds, []byte("#C2410C")); n == 0 || bytes.Contains(overall, []byte("#C2410C")) {
+		t.Errorf("the collapsed seed is drawn %d times in its colour", n)
 	}
 	if more := shapes(t, seeds)["path"] - shapes(t, overall)["path"]; more < 9 {
 		t.Errorf("with seeds there are %d paths more, want 9 or more", more)
@@ -90,9 +96,33 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+func TestTransfer(t *testing.T) {
+	groups := []transfer.Group{{Languages: []string{"da", "no"}, F: 16.81}, {Languages: []string{"is", "fo"}, F: 21.84}}
+	var out bytes.Buffer
+	if err := Transfer(&out, "svg", groups); err != nil {
+		t.Fatal(err)
+	}
+	if shapes(t, out.Bytes())["path"] < 2 || !bytes.Contains(out.Bytes(), []byte("is+fo")) {
+		t.Errorf("%s", out.Bytes())
+	}
+	if err := Transfer(io.Discard, "svg", nil); err == nil {
+		t.Error("nothing was drawn")
+	}
+}
+
 func TestFormats(t *testing.T) {
-	if _, err := png.Decode(bytes.NewReader(drawn(t, "png", board("dane"), 30))); err != nil {
-		t.Error(err)
+	picture, err := png.Decode(bytes.NewReader(drawn(t, "png", board("dane"), 30)))
+	if err != nil || picture.Bounds().Dx() != 2008 { // 17 cm of 300 dots an inch
+		t.Errorf("%v wide, %v", picture.Bounds(), err)
+	}
+	for _, format := range Formats {
+		first := drawn(t, format, board("dane", "suc3"), 30)
+		if format == "pdf" {
+			time.Sleep(1100 * time.Millisecond) // the date that is not kept counts seconds
+		}
+		if !bytes.Equal(first, drawn(t, format, board("dane", "suc3"), 30)) {
+			t.Errorf("two drawings as %s differ", format)
+		}
 	}
 	if pdf := drawn(t, "pdf", board("dane"), 30); !bytes.HasPrefix(pdf, []byte("%PDF-")) {
 		t.Errorf("%.20q is no PDF", pdf)
