@@ -87,14 +87,17 @@ up() {
   image
 }
 
-# image puts the trainer of package stub on the node, with the tools of a Debian.
+# image puts two trainers on the node: package stub, with the tools of a Debian, and package standin.
 image() {
-  local context; context=$(mktemp -d)
-  CGO_ENABLED=0 go build -trimpath -o "$context/trainer" ./runner/runnertest/stubtrainer
-  printf 'FROM bench-base:trixie\nCOPY trainer /trainer\nENTRYPOINT ["/trainer"]\n' >"$context/Dockerfile"
+  local context name; context=$(mktemp -d)
+  for name in stubtrainer standin/trainer; do CGO_ENABLED=0 go build -trimpath -o "$context/${name%%/*}.bin" "./runner/runnertest/$name"; done
+  printf 'FROM bench-base:trixie\nCOPY stubtrainer.bin /trainer\nENTRYPOINT ["/trainer"]\n' >"$context/Dockerfile"
   docker build -q -t bench-test-kubetrainer:test "$context" >/dev/null
+  printf 'FROM bench-base:trixie\nCOPY standin.bin /trainer\nENTRYPOINT ["/trainer"]\n' >"$context/Dockerfile"
+  docker build -q -t bench-test-kubestandin:test "$context" >/dev/null
   rm -rf "$context"
   load "$dir" bench-test-kubetrainer:test
+  load "$dir" bench-test-kubestandin:test
 }
 
 packages() {

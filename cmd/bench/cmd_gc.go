@@ -18,6 +18,7 @@ const gcPatience = 5 * time.Second
 
 func newGC(a *app) *cobra.Command {
 	var hosts hostList
+	var cluster *kubernetesOptions
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Stop and remove what interrupted runs left behind",
@@ -25,25 +26,26 @@ func newGC(a *app) *cobra.Command {
 running bench watches over, containers, and on hosts that files are sent to,
 models and data sets. What had finished is kept.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), hosts) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), hosts, cluster) },
 	}
 	c.Flags().Var(&hosts, "host", hostUsage)
+	addKubernetes(c.Flags(), &cluster)
 	return c
 }
 
-func (a *app) gc(ctx context.Context, hosts hostList) error {
+func (a *app) gc(ctx context.Context, hosts hostList, cluster *kubernetesOptions) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	kit := &kit{app: a, home: home, hosts: hosts, patience: gcPatience}
+	kit := &kit{app: a, home: home, hosts: hosts, kubernetesOptions: cluster, patience: gcPatience}
 	defer kit.close()
 	swept, err := runner.Sweep(ctx, home, kit.executor)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stdout, "%d batches stopped, %d seeds of them had finished and are kept\n", swept.Batches, swept.Kept)
-	var errs []error
+	errs := []error{kit.kubernetesGC(ctx, swept.Busy == 0)}
 	for _, h := range kit.engines() {
 		engine, err := kit.engineAt(ctx, h)
 		if errors.As(err, new(*containers.Error)) {

@@ -40,6 +40,7 @@ type runOptions struct {
 	gpus       gpuOptions
 	timeout    time.Duration
 	slurm      slurmOptions
+	kubernetes *kubernetesOptions // nil: not given
 	remoteCode bool
 	partial    bool
 	retry      bool
@@ -74,13 +75,13 @@ up by the same command.`,
 func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	o.selection.addFlags(f)
 	f.IntVar(&o.seeds, "seeds", job.DefaultSeeds, "seeds for each data set")
-	f.StringVar(&o.executor, "executor", "auto", "where models train: auto, docker, process (no sandbox), slurm")
+	f.StringVar(&o.executor, "executor", "auto", "where models train: auto, docker, process (no sandbox), slurm, kubernetes")
 	f.StringVar(&o.protocol, "protocol", "paper", "hyper-parameters and scoring rules: "+protocolNames())
 	f.StringArrayVar(&o.set, "set", nil, "override one hyper-parameter, key=value (repeatable)")
 	f.StringVar(&o.batch, "batch", "seed", "what one container or process runs: one model's jobs (model), those of one seed (seed), one job (job)")
 	f.StringVar(&o.device, "device", "auto", "auto, cpu, cuda")
 	f.IntVar(&o.threads, "threads", 0, "CPU threads of each batch (0: all there are, shared by --slots)")
-	f.IntVar(&o.slots, "slots", 0, "batches at a time, on each host (0: one for each GPU; one without GPUs; slurm: 100)")
+	f.IntVar(&o.slots, "slots", 0, "batches at a time, on each host (0: one for each GPU; one without GPUs; slurm and kubernetes: 100)")
 	f.Var(&o.hosts, "host", hostUsage)
 	f.StringVar(&o.image, "image", "", "container image with a trainer (default: the one that bench image build makes); for slurm a file (.sif, .sqsh, .tar)")
 	f.StringVar(&o.python, "python", "", "Python with torch and transformers for --executor process or slurm (default: an environment of its own)")
@@ -89,6 +90,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.DurationVar(&o.timeout, "timeout", 0, "time limit of each batch, such as 6h (0: none)")
 	f.BoolVar(&o.remoteCode, "allow-remote-code", false, "let code from the models' repositories run (in containers only)")
 	o.slurm.addFlags(f)
+	addKubernetes(f, &o.kubernetes)
 	f.BoolVar(&o.partial, "partial", false, "build data sets also where a source cannot be had, smaller, and mark them")
 	f.BoolVar(&o.retry, "retry", false, "run failed jobs again that failed for good")
 }
@@ -108,7 +110,7 @@ func (o runOptions) validate() error {
 			errs = append(errs, usage("bench run --help", "--%s %s: choose one of %s", flag, value, strings.Join(choices, ", ")))
 		}
 	}
-	choice("executor", o.executor, "auto", "baseline", "docker", "process", "slurm")
+	choice("executor", o.executor, "auto", "baseline", "docker", "process", "slurm", "kubernetes")
 	choice("batch", o.batch, "seed", "model", "job")
 	choice("device", o.device, "auto", "cpu", "cuda")
 	if err := o.picking.validate(); err != nil {
@@ -133,6 +135,7 @@ func (o runOptions) validate() error {
 	if _, err := o.sharing(); err != nil {
 		errs = append(errs, err)
 	}
+	errs = append(errs, o.kubernetes.validate(o)...)
 	if _, err := parseBytes(o.memory); err != nil {
 		errs = append(errs, usage("such as 800m or 16g", "--memory: %w", err))
 	}
@@ -160,7 +163,7 @@ func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *pre
 	memory, _ := parseBytes(o.memory)
 	gpus, _ := o.sharing()
 	k := &kit{
-		app: a, home: home, hosts: o.hosts, slots: o.slots, gpus: gpus, image: o.image, python: o.python, slurmOptions: o.slurm,
+		app: a, home: home, hosts: o.hosts, slots: o.slots, gpus: gpus, image: o.image, python: o.python, slurmOptions: o.slurm, kubernetesOptions: o.kubernetes,
 		limits: runner.Limits{CPUs: float64(o.threads), MemoryBytes: memory, Time: o.timeout},
 		log:    func(format string, args ...any) { fmt.Fprintf(a.stderr, "bench: "+format+"\n", args...) },
 	}

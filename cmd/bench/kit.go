@@ -17,6 +17,7 @@ import (
 	"bench/runner/baseline"
 	"bench/runner/docker"
 	"bench/runner/job"
+	"bench/runner/kubernetes"
 	"bench/runner/pool"
 	"bench/runner/process"
 	"bench/runner/slurm"
@@ -35,6 +36,9 @@ type kit struct {
 	slurmImage   slurm.Image // of --image, once looked at
 	limits       runner.Limits
 	gpus         docker.GPUs // of engines whose host says nothing else
+
+	kubernetesOptions *kubernetesOptions   // nil: not given
+	cluster           *kubernetes.Executor // nil: not made yet
 	// patience is how long a host that does not answer is waited for; 0: as long as package pool does.
 	patience time.Duration
 	log      func(format string, args ...any)
@@ -49,6 +53,9 @@ type kit struct {
 }
 
 func (k *kit) close() {
+	if k.cluster != nil {
+		k.cluster.Close()
+	}
 	for _, e := range k.opened {
 		e.Close()
 	}
@@ -144,6 +151,8 @@ func (k *kit) executor(name string) (runner.Executor, error) {
 		e = k.docker()
 	case "slurm":
 		e = k.slurm()
+	case kubernetes.Name:
+		e = k.kubernetes()
 	default:
 		err = fmt.Errorf("there is no executor %q", name)
 	}

@@ -19,6 +19,7 @@ import (
 	"bench/datasets/hub"
 	"bench/runner"
 	"bench/runner/baseline"
+	"bench/runner/kubernetes"
 	"bench/runner/pool"
 	"bench/runner/slurm"
 )
@@ -239,6 +240,16 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 		k.image = i.ID // on all hosts the same, whatever a tag means there
 		image = "image:" + i.ID
 	}
+	if executor == kubernetes.Name {
+		image = k.kubernetesTrainer(o)
+		e, err := k.executor(kubernetes.Name)
+		if err != nil {
+			return "", "", err
+		}
+		if err := e.(*kubernetes.Executor).Check(ctx); err != nil {
+			return "", "", err
+		}
+	}
 	if executor == "slurm" {
 		e, err := k.executor("slurm")
 		if err != nil {
@@ -260,6 +271,8 @@ func (k *kit) slotsFor(ctx context.Context, models []*runner.Model, o runOptions
 	switch {
 	case len(trained) == 0: // baselines use one CPU each
 		return cmp.Or(o.slots, runtime.NumCPU()), nil
+	case trained[0].Executor == kubernetes.Name:
+		return cmp.Or(o.slots, kubernetesSlots), nil
 	case trained[0].Executor == "slurm":
 		return cmp.Or(o.slots, slurmSlots), nil
 	case trained[0].Executor != "docker":

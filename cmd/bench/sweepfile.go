@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,32 +19,33 @@ import (
 // sweepFile is the file of bench sweep: what the flags of bench run say, for
 // many models. docs/manual.md describes it.
 type sweepFile struct {
-	Models      []yaml.Node   `yaml:"models"` // names, or {file: PATH} with a name a line
-	Suite       string        `yaml:"suite"`
-	Datasets    []string      `yaml:"datasets"`
-	Tasks       []string      `yaml:"tasks"`
-	Languages   []string      `yaml:"languages"`
-	PickOn      string        `yaml:"pick_on"`
-	ScoreOn     string        `yaml:"score_on"`
-	Seeds       *int          `yaml:"seeds"`
-	Protocol    string        `yaml:"protocol"`
-	Set         []string      `yaml:"set"` // key=value
-	Executor    string        `yaml:"executor"`
-	Hosts       []hostEntry   `yaml:"hosts"`
-	Slurm       slurmOptions  `yaml:"slurm"`
-	Image       string        `yaml:"image"`
-	Python      string        `yaml:"python"`
-	Batch       string        `yaml:"batch"`
-	Slots       int           `yaml:"slots"`
-	Threads     int           `yaml:"threads"`
-	Memory      string        `yaml:"memory"`
-	Timeout     time.Duration `yaml:"timeout"`
-	Device      string        `yaml:"device"`
-	Partial     bool          `yaml:"partial"`
-	RemoteCode  bool          `yaml:"allow_remote_code"`
-	WattsPerGPU *float64      `yaml:"watts_per_gpu"`
-	Carbon      *float64      `yaml:"carbon"` // kg CO2e a kWh
-	Price       *float64      `yaml:"price"`  // of a GPU hour
+	Models      []yaml.Node        `yaml:"models"` // names, or {file: PATH} with a name a line
+	Suite       string             `yaml:"suite"`
+	Datasets    []string           `yaml:"datasets"`
+	Tasks       []string           `yaml:"tasks"`
+	Languages   []string           `yaml:"languages"`
+	PickOn      string             `yaml:"pick_on"`
+	ScoreOn     string             `yaml:"score_on"`
+	Seeds       *int               `yaml:"seeds"`
+	Protocol    string             `yaml:"protocol"`
+	Set         []string           `yaml:"set"` // key=value
+	Executor    string             `yaml:"executor"`
+	Hosts       []hostEntry        `yaml:"hosts"`
+	Slurm       slurmOptions       `yaml:"slurm"`
+	Kubernetes  *kubernetesOptions `yaml:"kubernetes"`
+	Image       string             `yaml:"image"`
+	Python      string             `yaml:"python"`
+	Batch       string             `yaml:"batch"`
+	Slots       int                `yaml:"slots"`
+	Threads     int                `yaml:"threads"`
+	Memory      string             `yaml:"memory"`
+	Timeout     time.Duration      `yaml:"timeout"`
+	Device      string             `yaml:"device"`
+	Partial     bool               `yaml:"partial"`
+	RemoteCode  bool               `yaml:"allow_remote_code"`
+	WattsPerGPU *float64           `yaml:"watts_per_gpu"`
+	Carbon      *float64           `yaml:"carbon"` // kg CO2e a kWh
+	Price       *float64           `yaml:"price"`  // of a GPU hour
 }
 
 // sweep is a sweepFile that has been checked.
@@ -78,11 +80,7 @@ func readSweep(path string) (*sweep, error) {
 	case errors.Is(err, io.EOF):
 		return nil, usage("", "%s is empty", path)
 	case errors.As(err, &types):
-		for _, e := range types.Errors { // "line 3: field modles not found in type main.sweepFile"
-			line, what, _ := strings.Cut(strings.TrimPrefix(e, "line "), ": ")
-			what = strings.NewReplacer("field ", "there is no key ", " not found in type main.sweepFile", "").Replace(what)
-			errs = append(errs, fmt.Errorf("%s:%s: %s", path, line, what))
-		}
+		errs = append(errs, typeErrors(path, types)...)
 	case err != nil:
 		return nil, usage("", "%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
@@ -103,7 +101,7 @@ func readSweep(path string) (*sweep, error) {
 	o := runOptions{
 		selection: selection{suite: f.Suite, names: f.Datasets, tasks: f.Tasks, langs: f.Languages, picking: picking{pickOn: "val", scoreOn: "test"}},
 		seeds:     job.DefaultSeeds, executor: "auto", protocol: "paper", set: f.Set, batch: "seed", device: "auto",
-		threads: f.Threads, slots: f.Slots, slurm: f.Slurm, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
+		threads: f.Threads, slots: f.Slots, slurm: f.Slurm, kubernetes: f.Kubernetes, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
 		remoteCode: f.RemoteCode, partial: f.Partial,
 	}
 	for to, from := range map[*string]string{&o.executor: f.Executor, &o.protocol: f.Protocol, &o.batch: f.Batch, &o.device: f.Device, &o.pickOn: f.PickOn, &o.scoreOn: f.ScoreOn} {
@@ -127,6 +125,19 @@ func readSweep(path string) (*sweep, error) {
 		return nil, usage("mend the file, then bench sweep --dry-run "+path+" shows the plan", "%w", err)
 	}
 	return s, nil
+}
+
+// unknownKey is how the decoder says that a mapping has a key too many.
+var unknownKey = regexp.MustCompile(`^field (.*) not found in type .*$`)
+
+// typeErrors are what a decoder found wrong, "line 3: field modles not found in
+// type main.sweepFile", with the file.
+func typeErrors(path string, types *yaml.TypeError) (errs []error) {
+	for _, e := range types.Errors {
+		line, what, _ := strings.Cut(strings.TrimPrefix(e, "line "), ": ")
+		errs = append(errs, fmt.Errorf("%s:%s: %s", path, line, unknownKey.ReplaceAllString(what, "there is no key $1")))
+	}
+	return errs
 }
 
 // addModels takes the models in the order of the file.

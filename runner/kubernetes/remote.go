@@ -43,11 +43,12 @@ const (
 	helperLife = 24 * time.Hour
 	// insideVolume is where the helper has the whole volume.
 	insideVolume = "/bench/volume"
-	// listEvery is how often the volume is looked at, for all batches in one.
-	listEvery = 5 * time.Second
 	// completeMark is the last file of an archive: a cut one lacks it.
 	completeMark = ".bench-complete"
 )
+
+// every is how often the volume is looked at, for all batches in one.
+func (r *remote) every() time.Duration { return r.o.Poll * 5 / 2 }
 
 func (r *remote) helperName() string { return "bench-helper-" + r.c.place.Instance }
 
@@ -195,7 +196,7 @@ find "$1" -mindepth 2 -maxdepth 2 -name out -exec du -sk {} + | sed 's/^/used /'
 func (r *remote) results(ctx context.Context, dir string, jobs []job.ID, into string, fresh bool) (string, error) {
 	after := time.Now()
 	if !fresh {
-		after = after.Add(-listEvery)
+		after = after.Add(-r.every())
 	}
 	return into, r.fetch(ctx, dir, jobs, into, after)
 }
@@ -289,7 +290,7 @@ func unpack(in io.Reader, dir string) error {
 }
 
 func (r *remote) usage(ctx context.Context, dir string) (int64, int, error) {
-	if err := r.list(ctx, time.Now().Add(-listEvery)); err != nil {
+	if err := r.list(ctx, time.Now().Add(-r.every())); err != nil {
 		return 0, 0, err
 	}
 	r.mu.Lock()
