@@ -23,6 +23,15 @@ type Executor interface {
 	Attach(ctx context.Context, b job.Batch, d job.Dir) (Handle, error)
 }
 
+// Placer is an Executor that spreads batches over places that may come and go.
+type Placer interface {
+	// Room returns how many batches can run at a time, as of now.
+	Room() int
+	// Near says whether a place with room for a batch has the files of this
+	// model, ID@revision.
+	Near(model string) bool
+}
+
 // Handle is a started batch. It outlives the process that started it if the
 // executor can do that.
 type Handle interface {

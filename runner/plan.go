@@ -9,6 +9,9 @@ type Planned struct {
 	// Done: nothing is left to do, because the job has ended as Outcome says.
 	Done    bool
 	Outcome job.Outcome
+	// Expected is how many seconds it will take, by what has ended; 0: nothing
+	// has that it could be told from. See schedule.Estimates.
+	Expected float64
 }
 
 // Plan lists the jobs of a request in the order in which they would run, and
@@ -21,7 +24,7 @@ func (r *Runner) Plan(req Request) ([]Planned, error) {
 	out := make([]Planned, 0, len(x.order))
 	for _, id := range x.order {
 		p := x.jobs[id]
-		out = append(out, Planned{p.spec, p.model, p.done, p.outcome})
+		out = append(out, Planned{p.spec, p.model, p.done, p.outcome, x.cost(p)})
 	}
 	return out, nil
 }

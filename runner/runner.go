@@ -12,6 +12,7 @@ import (
 	"bench/datasets"
 	"bench/internal/atomicfile"
 	"bench/runner/job"
+	"bench/runner/schedule"
 	"bench/scoring"
 	"bench/scoring/results"
 	"bench/tasks"
@@ -31,10 +32,15 @@ type Model struct {
 	Trainer string
 	// Executor names the executor for it; see Runner.Executor.
 	Executor string
+	// Priority: models of a higher one are trained first.
+	Priority int
 	// Snapshot makes the model's files available on this machine and returns
 	// their folder. It is called once, and only when there is something to
 	// train. nil: there are no files.
 	Snapshot func(context.Context) (string, error)
+
+	proven bool          // a job of it has ended well
+	spent  results.Usage // by jobs of this request
 }
 
 // Request is what a run is asked for.
@@ -51,6 +57,11 @@ type Request struct {
 	Retry bool
 	// Skip says which models are not wanted on which data sets. nil: all are.
 	Skip func(model, dataset string) bool
+	// Budget bounds what all jobs of the request may take together, those that
+	// ended in earlier runs included, and ModelBudget what those of each model
+	// may; Rates say what usage costs. What is beyond is not started.
+	Budget, ModelBudget Budget
+	Rates               results.Rates
 }
 
 // Runner runs requests. All fields must be set, but those that say what 0 is.
@@ -123,8 +134,9 @@ type FailedJob struct {
 // lie outside of it (job.Failure.Retryable).
 const maxAttempts = 3
 
-// flushEvery is how long a new record waits for others that are appended with it.
-const flushEvery = 500 * time.Millisecond
+// tickEvery is how long a new record waits for others that are appended with it,
+// and how often the executors are asked for room.
+const tickEvery = 500 * time.Millisecond
 
 // run is the state of one Run. Only the goroutine of Run touches it.
 type run struct {
@@ -138,6 +150,10 @@ type run struct {
 	ended int                                 // jobs of order that are done
 	used  results.Usage                       // by jobs that ended in this run
 	log   map[results.Identity]results.Record // newest records; nil: not read yet
+	spent results.Usage                       // by all jobs of the request
+	dispatch
+	estimates schedule.Estimates
+	stopped   []error // *BudgetError
 	// unwritten are records that flush has still to append.
 	unwritten []results.Record
 }
@@ -151,6 +167,8 @@ func (r *Runner) newRun(req Request) *run {
 type planned struct {
 	spec    job.Spec
 	id      job.ID
+	order   int  // place in run.order
+	stopped bool // not to be started
 	model   *Model
 	cell    *cell
 	at      int // replicate
@@ -222,6 +240,7 @@ func (x *run) plan() error {
 		tested[d] = &tests{data: d}
 	}
 	for _, m := range x.req.Models {
+		m.proven, m.spent = false, results.Usage{}
 		var cells []*cell
 		for _, d := range x.req.Datasets {
 			if x.req.Skip != nil && x.req.Skip(m.ID, d.Name) {
@@ -245,7 +264,7 @@ func (x *run) plan() error {
 				if _, ok := x.jobs[id]; ok {
 					return fmt.Errorf("%s on %s is asked for twice", m.ID, c.data.Name)
 				}
-				p := &planned{spec: spec, id: id, model: m, cell: c, at: i}
+				p := &planned{spec: spec, id: id, order: len(x.order), model: m, cell: c, at: i}
 				o, ended, err := x.store.Outcome(id)
 				if err != nil {
 					return err
@@ -253,6 +272,8 @@ func (x *run) plan() error {
 				if ended && !x.again(o) {
 					p.done, p.outcome = true, o
 					x.ended++
+					x.learn(p, o)
+					x.spend(p, o)
 				} else {
 					c.left++
 				}
@@ -288,22 +309,27 @@ type ended struct {
 	before  bool     // the job was stored by an earlier bench already
 	requeue []job.ID // at the batch's end: jobs that were not run
 	err     error    // fatal for the run
+
+	executor, model string // at the batch's end: of the batch
 }
 
 func (x *run) loop(ctx context.Context, report *Report) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reports := make(chan ended)
-	slots := max(1, x.Slots)
 	running := 0
 	inBatch := map[job.ID]bool{}
 	waitedFor := 0 // jobs of other processes, as last said
 	var fatal error
-	recorded := time.NewTicker(flushEvery)
-	defer recorded.Stop()
+	tick := time.NewTicker(tickEvery)
+	defer tick.Stop()
 
 	launch := func(c *claim, h Handle) {
 		running++
+		x.running[c.executor]++
+		if h != nil {
+			x.queue(c.executor).Started(c.batch.Model.ID + "@" + c.batch.Model.Revision)
+		}
 		for id := range c.specs {
 			inBatch[id] = true
 		}
@@ -317,6 +343,7 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 			fatal = err
 			break
 		}
+		x.dispatch = dispatch{queues: map[string]*schedule.Queue{}, running: map[string]int{}}
 		for _, c := range mine {
 			h, err := x.takeOver(ctx, c)
 			if err != nil {
@@ -331,48 +358,44 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 		theirs := 0
 		for _, id := range x.order {
 			switch p := x.jobs[id]; {
-			case p.done || inBatch[id]:
+			case p.done || p.stopped || inBatch[id]:
 			case foreign[id] != "":
 				theirs++
 			default:
 				missing = append(missing, id)
 			}
 		}
-		queue := x.batches(missing)
+		x.wait(missing)
 		for fatal == nil && ctx.Err() == nil {
-			// A slot is taken here, so that a batch's folder is made only when it can run.
-			for len(queue) > 0 && running < slots {
-				b := queue[0]
-				queue = queue[1:]
-				c, err := x.claim(ctx, b)
+			// There is room for the batch before its folder is made.
+			var jobs []*planned
+			if jobs, fatal = x.next(); jobs != nil {
+				c, err := x.claim(ctx, x.batch(jobs[0].model, jobs))
+				if err == nil {
+					launch(c, nil)
+					continue
+				}
+				x.notStarted(jobs)
 				if errors.Is(err, errClaimed) {
-					theirs += len(b.Jobs)
+					theirs += len(jobs)
 					continue
 				}
 				var broken *modelError
 				if errors.As(err, &broken) && ctx.Err() == nil {
 					x.giveUp(broken, report, inBatch)
-					queue = slices.DeleteFunc(queue, func(b job.Batch) bool {
-						return b.Model.ID == broken.model.ID && b.Model.Revision == broken.model.Revision
-					})
 					continue
 				}
-				if err != nil {
-					fatal = err
-					break
-				}
-				launch(c, nil)
+				fatal = err
 			}
 			if fatal != nil || running == 0 {
 				break
 			}
 			select {
-			case <-recorded.C:
+			case <-tick.C:
 				fatal = x.flush()
 			case e := <-reports:
-				queue = append(queue, x.take(e, &running, inBatch)...)
-				if e.err != nil {
-					fatal = e.err
+				if err := x.take(e, &running, inBatch); err != nil {
+					fatal = err
 				}
 			case <-ctx.Done():
 			}
@@ -405,7 +428,9 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 		cancel(fatal)
 	}
 	for running > 0 {
-		x.take(<-reports, &running, inBatch)
+		if err := x.take(<-reports, &running, inBatch); err != nil && fatal == nil {
+			fatal = err
+		}
 	}
 	if fatal != nil {
 		if errors.Is(fatal, syscall.ENOSPC) {
@@ -413,17 +438,25 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 		}
 		return fatal
 	}
-	return context.Cause(ctx)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(x.stopped...)
 }
 
-// take books what a batch reports and returns batches to start again.
-func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) []job.Batch {
+// take books what a batch reports, and lets jobs wait that are to start again.
+func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) error {
 	if e.job != "" {
 		delete(inBatch, e.job)
 		x.book(e)
+		if p := x.jobs[e.job]; p != nil {
+			return x.decided(p, e.outcome, inBatch)
+		}
 		return nil
 	}
 	*running--
+	x.running[e.executor]--
+	x.queue(e.executor).Ended(e.model)
 	var again []job.ID
 	for _, id := range e.requeue {
 		delete(inBatch, id)
@@ -431,7 +464,8 @@ func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) []job.Batch {
 			again = append(again, id)
 		}
 	}
-	return x.batches(again)
+	x.wait(again)
+	return e.err
 }
 
 // book takes note of one job that has ended.
@@ -447,6 +481,8 @@ func (x *run) book(e ended) {
 	x.end(p)
 	p.ran, p.outcome, p.scores = true, e.outcome, e.scores
 	x.used.Add(Usage(e.outcome))
+	x.spend(p, e.outcome)
+	x.learn(p, e.outcome)
 	o := e.outcome
 	x.emit(Event{
 		Type: "job", Model: p.spec.Model, Dataset: p.spec.Dataset, Seed: p.spec.Seed, Job: e.job, Batch: e.batch, Attempt: o.Attempt,
@@ -492,40 +528,12 @@ func (x *run) found(p *planned, o job.Outcome) {
 	if !p.done {
 		x.end(p)
 		p.outcome = o
+		x.spend(p, o)
+		x.learn(p, o)
 	}
 }
 
-// batches groups jobs in the order of the plan.
-func (x *run) batches(ids []job.ID) []job.Batch {
-	type key struct {
-		model *Model
-		seed  int
-		id    job.ID
-	}
-	groups := map[key][]*planned{}
-	var keys []key
-	for _, id := range ids {
-		p := x.jobs[id]
-		k := key{model: p.model}
-		switch x.req.BatchBy {
-		case "model":
-		case "job":
-			k.id = id
-		default:
-			k.seed = p.spec.Seed
-		}
-		if groups[k] == nil {
-			keys = append(keys, k)
-		}
-		groups[k] = append(groups[k], p)
-	}
-	var out []job.Batch
-	for _, k := range keys {
-		out = append(out, x.batch(k.model, groups[k]))
-	}
-	return out
-}
-
+// batch is a batch of jobs of one model.
 func (x *run) batch(m *Model, jobs []*planned) job.Batch {
 	b := job.Batch{
 		Version:         job.ProtocolVersion,
@@ -620,6 +628,7 @@ func (e *modelError) Unwrap() error { return e.err }
 // that: the next run tries again.
 func (x *run) giveUp(e *modelError, report *Report, inBatch map[job.ID]bool) {
 	report.ModelErrors = append(report.ModelErrors, e)
+	x.queue(e.model.Executor).Remove(func(j schedule.Job) bool { return x.jobs[x.order[j.ID]].model == e.model })
 	for _, id := range x.order {
 		p := x.jobs[id]
 		if p.model != e.model || p.done || inBatch[id] {

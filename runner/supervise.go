@@ -123,7 +123,7 @@ func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- 
 		}
 	}
 	end := w.follow(ctx, h, func(e ended) { e.batch = c.batch.ID; reports <- e })
-	end.batch = c.batch.ID
+	end.batch, end.executor, end.model = c.batch.ID, c.executor, c.batch.Model.ID+"@"+c.batch.Model.Revision
 	x.emit(Event{Type: "end", Batch: c.batch.ID, Model: c.batch.Model.ID})
 	reports <- end
 }

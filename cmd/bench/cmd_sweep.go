@@ -4,13 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"slices"
 
 	"bench/internal/ui"
 	"bench/runner"
 	"bench/runner/job"
-	"bench/scoring/stats"
 
 	"github.com/spf13/cobra"
 )
@@ -120,36 +117,13 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 	return nil
 }
 
-// forecasts says what each model has left to do, and all together. The time of a
-// job is the mean of those that finished with its model on its data set, else that of
-// its data set, scaled by how much slower its model was elsewhere, else unknown.
+// forecasts says what each model has left to do, and all together.
 func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecast) {
-	type cell struct{ model, dataset string }
-	times := map[cell][]float64{}
-	ofSet := map[string][]float64{}
 	gpus := 0.0
 	for _, j := range jobs {
 		if j.Done && j.Outcome.State == job.OK {
-			took := 0.0
-			for _, x := range j.Outcome.Seconds {
-				took += x
-			}
-			times[cell{j.Spec.Model, j.Spec.Dataset}] = append(times[cell{j.Spec.Model, j.Spec.Dataset}], took)
-			ofSet[j.Spec.Dataset] = append(ofSet[j.Spec.Dataset], took)
 			gpus = max(gpus, float64(len(j.Outcome.GPUs)))
 		}
-	}
-	pace := func(model string) float64 { // mean of its times over those of all models, data set by data set
-		var ratios []float64
-		for _, set := range slices.Sorted(maps.Keys(ofSet)) {
-			if t := times[cell{model, set}]; len(t) > 0 {
-				ratios = append(ratios, stats.Mean(t)/stats.Mean(ofSet[set]))
-			}
-		}
-		if len(ratios) == 0 {
-			return 1
-		}
-		return stats.Mean(ratios)
 	}
 	index := map[string]int{}
 	for _, j := range jobs {
@@ -159,16 +133,14 @@ func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecas
 			list = append(list, forecast{Type: "forecast", Model: m})
 		}
 		f := forecast{Jobs: 1}
-		switch t := times[cell{m, j.Spec.Dataset}]; {
+		switch {
 		case j.Done:
 			f.Done = 1
 			if j.Outcome.State != job.OK {
 				f.Failed = 1
 			}
-		case len(t) > 0:
-			f.Hours = stats.Mean(t) / 3600
-		case len(ofSet[j.Spec.Dataset]) > 0:
-			f.Hours = stats.Mean(ofSet[j.Spec.Dataset]) * pace(m) / 3600
+		case j.Expected > 0:
+			f.Hours = j.Expected / 3600
 		default:
 			f.Unknown = 1
 		}

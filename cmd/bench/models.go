@@ -282,7 +282,7 @@ func (k *kit) slotsFor(ctx context.Context, models []*runner.Model, o runOptions
 	if err != nil {
 		return 0, err
 	}
-	return e.(*pool.Pool).Slots(ctx)
+	return e.(*pool.Pool).Open(ctx)
 }
 
 // otherVersions names the packages of a user's own Python that decide results

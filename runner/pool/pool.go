@@ -23,6 +23,7 @@ import (
 	"bench/internal/atomicfile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/schedule"
 
 	"github.com/gofrs/flock"
 )
@@ -89,9 +90,9 @@ func New(hosts []Host, o Options) *Pool {
 	return p
 }
 
-// Slots opens all hosts and returns how many batches they take together. The
+// Open opens all hosts and returns how many batches they take together. The
 // error says why none works; of others, Notice is told.
-func (p *Pool) Slots(ctx context.Context) (int, error) {
+func (p *Pool) Open(ctx context.Context) (int, error) {
 	var wait sync.WaitGroup
 	for _, h := range p.hosts {
 		wait.Go(func() { p.open(ctx, h) })
@@ -165,7 +166,7 @@ func (p *Pool) open(ctx context.Context, h *host) (runner.Executor, error) {
 // failed leaves a host alone for a while.
 func (p *Pool) failed(h *host, err error) {
 	p.mu.Lock()
-	rest := p.o.Rest << min(h.failures, 5)
+	rest := schedule.Rest(p.o.Rest, h.failures)
 	h.failures++
 	h.executor, h.err, h.until = nil, err, time.Now().Add(rest)
 	p.wake()
@@ -178,52 +179,62 @@ func (p *Pool) wake() {
 	p.changed = make(chan struct{})
 }
 
-// acquire waits for a slot for the batch in d: on a host that has the model, else on the one with
-// the largest share of free slots. Hosts in not are passed over.
+// Room implements runner.Placer: the slots of the hosts that work, and one of each
+// that may be tried again.
+func (p *Pool) Room() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for _, h := range p.hosts {
+		n += h.view("", time.Now()).Room()
+	}
+	return n
+}
+
+// Near implements runner.Placer.
+func (p *Pool) Near(model string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.hosts, func(h *host) bool {
+		v := h.view(model, time.Now())
+		return v.Has && !v.Failed && v.Busy < v.Room()
+	})
+}
+
+// view is the host as package schedule sees it. Pool.mu is held.
+func (h *host) view(model string, now time.Time) schedule.Host {
+	return schedule.Host{
+		Slots: max(1, h.slots), Busy: h.busy, Has: h.models[model],
+		Failed:  h.executor == nil, // or not tried yet: one batch finds out whether it works
+		Resting: h.err != nil && now.Before(h.until),
+	}
+}
+
+// acquire waits for a slot for the batch in d. Hosts in not are passed over.
 func (p *Pool) acquire(ctx context.Context, d job.Dir, model string, not []*host) (*host, error) {
 	began := time.Now()
 	for {
 		p.mu.Lock()
 		now := time.Now()
-		var best *host
-		var score float64
+		var hosts []*host
+		var views []schedule.Host
 		var next time.Time // when a host may be tried again
 		works := false
 		for _, h := range p.hosts {
 			if slices.Contains(not, h) {
 				continue
 			}
-			if h.err != nil && now.Before(h.until) {
-				if next.IsZero() || h.until.Before(next) {
-					next = h.until
-				}
-				continue
+			v := h.view(model, now)
+			if v.Resting && (next.IsZero() || h.until.Before(next)) {
+				next = h.until
 			}
-			if h.err == nil {
-				works = true
-			}
-			slots := max(1, h.slots)
-			if h.executor == nil {
-				slots = 1 // one batch finds out whether it works
-			}
-			if h.busy >= slots {
-				continue
-			}
-			s := float64(slots-h.busy) / float64(slots)
-			if h.models[model] {
-				s += 2
-			}
-			if h.err != nil {
-				s -= 1
-			}
-			if best == nil || s > score {
-				best, score = h, s
-			}
+			works = works || h.err == nil
+			hosts, views = append(hosts, h), append(views, v)
 		}
-		if best != nil {
-			p.hold(d, best)
+		if i := schedule.Place(views); i >= 0 {
+			p.hold(d, hosts[i])
 			p.mu.Unlock()
-			return best, nil
+			return hosts[i], nil
 		}
 		if !works && (len(not) == len(p.hosts) || time.Since(began) > p.o.Patience) {
 			err := p.noHost()

@@ -153,7 +153,7 @@ func start(t *testing.T, p *Pool, model string) (runner.Handle, job.Batch, job.D
 func TestPlaces(t *testing.T) {
 	a, b := newMachine("a", 2), newMachine("b", 4)
 	p := New([]Host{a.host(), b.host()}, Options{})
-	if n, err := p.Slots(t.Context()); n != 6 || err != nil {
+	if n, err := p.Open(t.Context()); n != 6 || err != nil {
 		t.Fatalf("%d slots, %v", n, err)
 	}
 	var got []string
@@ -171,7 +171,7 @@ func TestPlaces(t *testing.T) {
 func TestSlots(t *testing.T) {
 	a, b := newMachine("a", 1), newMachine("b", 2)
 	p := New([]Host{a.host(), b.host()}, Options{})
-	if _, err := p.Slots(t.Context()); err != nil {
+	if _, err := p.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	var wait sync.WaitGroup
