@@ -18,6 +18,13 @@ var hubTasks = map[string][2]string{
 	"speed":         {"other", "Inference speed"},
 }
 
+// hubMetrics are the Hub's identifiers of metrics, and what tells those apart
+// that have one in common.
+var hubMetrics = map[string][2]string{
+	"mcc": {"matthews_correlation", "MCC"}, "macro_f1": {"f1", "macro-F1"}, "micro_f1": {"f1", "micro-F1"}, "micro_f1_no_misc": {"f1", "micro-F1 without MISC"},
+	"em": {"exact_match", "exact match"}, "f1": {"f1", "F1"},
+}
+
 type cardModel struct {
 	Name    string       `yaml:"name"`
 	Results []cardResult `yaml:"results"`
@@ -29,11 +36,10 @@ type cardResult struct {
 		Name string `yaml:"name"`
 	} `yaml:"task"`
 	Dataset struct {
-		Type     string   `yaml:"type"`
-		Name     string   `yaml:"name"`
-		Split    string   `yaml:"split"`
-		Revision string   `yaml:"revision,omitempty"`
-		Args     []string `yaml:"args,omitempty"` // languages
+		Type  string         `yaml:"type"`
+		Name  string         `yaml:"name"`
+		Split string         `yaml:"split"`
+		Args  map[string]any `yaml:"args,omitempty"` // languages, digest
 	} `yaml:"dataset"`
 	Metrics []cardMetric `yaml:"metrics"`
 }
@@ -63,13 +69,23 @@ func WriteModelIndex(w io.Writer, recs []results.Record) error {
 		}
 		c.Task.Type, c.Task.Name = t[0], t[1]
 		c.Dataset.Type, c.Dataset.Name, c.Dataset.Split = r.Dataset.Name, r.Dataset.Name, "test"
-		c.Dataset.Revision, c.Dataset.Args = r.Dataset.Digest, r.Dataset.Languages
+		c.Dataset.Args = map[string]any{}
+		if r.Dataset.Task != "speed" { // which is of no language
+			c.Dataset.Args["languages"] = r.Dataset.Languages
+		}
+		if r.Dataset.Digest != "" { // of the rows: it is no revision of a repository
+			c.Dataset.Args["digest"] = r.Dataset.Digest
+		}
 		for _, metric := range sortedKeys(r.Summary) {
 			s := r.Summary[metric]
 			if s.Mean.Undefined != "" {
 				continue
 			}
-			m := cardMetric{Type: metric, Name: metric, Value: round2(s.Mean.X), Args: map[string]any{"protocol": r.Protocol, "seeds": s.N}}
+			id, ok := hubMetrics[metric]
+			if !ok {
+				id = [2]string{metric, metric}
+			}
+			m := cardMetric{Type: id[0], Name: id[1], Value: round2(s.Mean.X), Args: map[string]any{"protocol": r.Protocol, "seeds": s.N}}
 			if s.HalfWidthT.Undefined == "" {
 				m.Args["half_width_95"] = round2(s.HalfWidthT.X)
 			}

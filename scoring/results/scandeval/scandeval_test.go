@@ -315,7 +315,7 @@ func TestModelIndex(t *testing.T) {
 	if err := scandeval.WriteModelIndex(&b, read(t, v6).Records()); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"model-index:", "- name: org/m", "type: text-classification", "type: mcc", "value: 60", "half_width_95: 127.06"} {
+	for _, want := range []string{"model-index:", "- name: org/m", "type: text-classification", "type: matthews_correlation", "name: MCC", "name: macro-F1", "languages:", "value: 60", "half_width_95: 127.06"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, &b)
 		}
