@@ -13,10 +13,13 @@ import (
 	"maps"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gofrs/flock"
 )
 
 // Content is a tree of files that many containers are to see: the snapshot of
@@ -85,6 +88,9 @@ type Shelf struct {
 	// Keep is how many bytes of other content of this instance may stay on the
 	// engine before the oldest that no container shows makes room; 0: any number.
 	Keep int64
+	// Lock is a folder for lock files, which all processes of this instance see:
+	// there the death of one that fills a volume is noticed at once. "": none.
+	Lock string
 	// Notice is told, in a sentence, what takes long. May be nil.
 	Notice func(string)
 }
@@ -123,12 +129,8 @@ const (
 	aloneBytes  = 8 << 20
 )
 
-// How long whoever waits for another process to fill a volume waits for the
-// next look, and for it to make any progress.
-const (
-	fillPoll  = 500 * time.Millisecond
-	fillStale = 45 * time.Second
-)
+// fillPoll is how often whoever waits for another process to fill a volume looks.
+const fillPoll = 500 * time.Millisecond
 
 // Fill sees to it that the volume of s is complete. seen is a container that
 // shows it at target, by which it is looked at, and which keeps it from being
@@ -136,8 +138,9 @@ const (
 //
 // Files that arrived whole before something was cut are not sent again. Of
 // several processes that want the same content on one engine, one sends it: it
-// holds the name of a container, which the engine gives to one only. One that
-// died on the way, or whose transfer stands still, is replaced.
+// holds a file's lock and, since not everybody sees that file, the name of a
+// container, which the engine gives to one only. One that died on the way, or
+// whose transfer stands still, is replaced.
 //
 // The engine may be away for Patience at a time.
 func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target string) error {
@@ -146,6 +149,13 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 		return err
 	}
 	defer unlock()
+	if s.Lock != "" {
+		lock, err := s.lock(ctx)
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock()
+	}
 	marker := path.Join(target, completeFile)
 	mine := rand.Text()
 	labels := map[string]string{labelFiller: mine, LabelBatch: "fill"}
@@ -154,8 +164,9 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 	}
 	name := s.Volume() + "-fill"
 	evicted, waiting := false, false
-	var progress int64 = -1
-	var moved time.Time
+	var other *Container // that holds the name
+	var progress int64   // of it
+	var moved time.Time  // when it was last seen to make some
 	var last error
 	failures := 0
 	for {
@@ -217,19 +228,26 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 		case !IsKind(err, NameTaken):
 			return err
 		default:
+			holder, err := e.Lookup(ctx, name)
+			if IsKind(err, Gone) {
+				continue
+			}
+			now := e.arrived(ctx, s, seen, target)
+			switch {
+			case err != nil: // the next call may tell
+			case other == nil || holder.id != other.id || now != progress:
+				other, progress, moved = holder, now, time.Now()
+			case time.Since(moved) > e.t.stale:
+				holder.Remove(ctx) // by its id: the next one's name is the same
+			}
+			if err == nil && s.Lock != "" {
+				// Who made it held the lock that is held here now, and so is dead.
+				holder.Remove(ctx)
+				continue
+			}
 			if !waiting {
 				waiting = true
 				s.say("another bench sends %s to %s; waiting for it", s.Kind, e.host)
-			}
-			if now := e.arrived(ctx, s, seen, target); now != progress {
-				progress, moved = now, time.Now()
-			} else if time.Since(moved) > fillStale {
-				// It is dead, or its connection is. The engine lets nobody else in
-				// before the last transfer through it has ended.
-				if other, err := e.Lookup(ctx, name); err == nil {
-					other.Remove(ctx)
-				}
-				moved = time.Now()
 			}
 			for range 10 { // measuring is dear, looking at the marker is not
 				timer := time.NewTimer(fillPoll)
@@ -248,6 +266,16 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 			}
 		}
 	}
+}
+
+// lock waits for the file's lock.
+func (s Shelf) lock(ctx context.Context) (*flock.Flock, error) {
+	if err := os.MkdirAll(s.Lock, 0o777); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(s.Lock, s.Volume()+".lock"))
+	_, err := lock.TryLockContext(ctx, fillPoll/5)
+	return lock, err
 }
 
 func (s Shelf) say(format string, a ...any) {

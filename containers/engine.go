@@ -93,12 +93,13 @@ type timing struct {
 	long    time.Duration // a call that makes, starts or removes a container
 	poll    time.Duration // one wait for the end of a container; then it is asked for anew
 	stall   time.Duration // a transfer of files may stand still so long
+	stale   time.Duration // another process that fills a volume is given up after so long without progress
 	silence time.Duration // a stream may be silent so long before the engine is asked whether it lives
 	backoff time.Duration // first pause after a failed call; doubles up to 16 times this
 }
 
 func defaultTiming() timing {
-	return timing{open: 8 * time.Second, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, stall: 2 * time.Minute, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
+	return timing{open: 8 * time.Second, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, stall: 2 * time.Minute, stale: 45 * time.Second, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
 }
 
 // pause sleeps after the n-th failure in a row, n from 0.

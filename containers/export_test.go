@@ -10,7 +10,7 @@ import (
 
 // Hurry shortens the deadlines of e, for tests with engines that are away.
 func (e *Engine) Hurry() {
-	e.t.call, e.t.long, e.t.poll, e.t.silence = time.Second, 5*time.Second, 2*time.Second, time.Second
+	e.t.call, e.t.long, e.t.poll, e.t.silence, e.t.stale = time.Second, 5*time.Second, 2*time.Second, time.Second, 2*time.Second
 }
 
 // Peek copies what the engine has of the log now.

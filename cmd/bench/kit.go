@@ -285,7 +285,7 @@ func (k *kit) dockerAt(ctx context.Context, h host) (runner.Executor, int, error
 	}
 	o := docker.Options{
 		Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version(),
-		Notice: func(s string) { k.say("%s", s) }, GPUs: k.gpus,
+		Locks: filepath.Join(k.home, "locks"), Notice: func(s string) { k.say("%s", s) }, GPUs: k.gpus,
 	}
 	if h.gpus.List != nil {
 		o.GPUs.List = h.gpus.List

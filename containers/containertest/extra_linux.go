@@ -44,7 +44,13 @@ var extras atomic.Int32
 // machine's packet filter alone: "none" would delete the other engine's bridge.
 func StartExtra(t testing.TB, liveRestore, gpus bool) *Extra {
 	t.Helper()
-	return startExtra(t, liveRestore, gpus, nil)
+	return startExtra(t, liveRestore, gpus, 0, nil)
+}
+
+// StartSmall starts an engine whose disk holds so many megabytes.
+func StartSmall(t testing.TB, megabytes int) *Extra {
+	t.Helper()
+	return startExtra(t, false, false, megabytes, nil)
 }
 
 // StartTLS starts an engine that also listens on a port of the loopback
@@ -55,12 +61,12 @@ func StartTLS(t testing.TB) (x *Extra, address string, c *Authority) {
 	c = NewAuthority(t)
 	server := c.Issue("127.0.0.1")
 	address = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
-	x = startExtra(t, true, false, []string{"-H", "tcp://" + address, "--tlsverify",
+	x = startExtra(t, true, false, 0, []string{"-H", "tcp://" + address, "--tlsverify",
 		"--tlscacert", filepath.Join(server, "ca.pem"), "--tlscert", filepath.Join(server, "cert.pem"), "--tlskey", filepath.Join(server, "key.pem")})
 	return x, "tcp://" + address, c
 }
 
-func startExtra(t testing.TB, liveRestore, gpus bool, args []string) *Extra {
+func startExtra(t testing.TB, liveRestore, gpus bool, megabytes int, args []string) *Extra {
 	t.Helper()
 	if os.Getuid() != 0 {
 		Need(t, "docker", "an engine of its own can only be started by root")
@@ -96,6 +102,16 @@ func startExtra(t testing.TB, liveRestore, gpus bool, args []string) *Extra {
 		}
 	}
 	t.Cleanup(x.remove)
+	if megabytes > 0 {
+		data := filepath.Join(dir, "data")
+		err := os.Mkdir(data, 0o711)
+		if err == nil {
+			err = syscall.Mount("tmpfs", data, "tmpfs", 0, fmt.Sprintf("size=%dm", megabytes))
+		}
+		if err != nil {
+			Need(t, "docker", fmt.Sprintf("a small disk cannot be made: %v", err))
+		}
+	}
 	x.Up()
 	return x
 }

@@ -73,7 +73,7 @@ func (e *executor) give(h *handle, threads int) (given, error) {
 	}
 	var shelves []shelved
 	shelve := func(kind, target string, c containers.Content) {
-		s := containers.Shelf{Kind: kind, Instance: e.o.Instance, Content: c, Image: h.r.Where.Image, Keep: e.o.KeepBytes, Notice: e.o.Notice}
+		s := containers.Shelf{Kind: kind, Instance: e.o.Instance, Content: c, Image: h.r.Where.Image, Keep: e.o.KeepBytes, Lock: e.o.Locks, Notice: e.o.Notice}
 		shelves = append(shelves, shelved{s, target})
 		g.mounts = append(g.mounts, s.Mount(target))
 	}

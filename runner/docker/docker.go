@@ -57,18 +57,54 @@ type Options struct {
 	// stays on an engine that they had to be sent to; 0: 64 GiB.
 	KeepBytes int64
 	GPUs      GPUs
+	// Locks is a folder for lock files that all bench processes of this instance
+	// see; "": none.
+	Locks string
 	// Notice is told, in a sentence, what takes long and what a batch waits for. May be nil.
 	Notice   func(string)
 	TmpBytes int64 // size of /tmp; 0: a quarter of the memory
 }
 
-// Instance names the home folder for Options.Instance.
+// instanceFile holds a random text in a home folder.
+const instanceFile = "instance"
+
+// Instance names the home folder for Options.Instance: by its path, and by a
+// random text in it, since two machines that use one engine may have homes of
+// the same path. A home that cannot be written has its path only.
 func Instance(home string) string {
 	if abs, err := filepath.Abs(home); err == nil {
 		home = abs
 	}
-	sum := sha256.Sum256([]byte(home))
+	return instance(home, identity(filepath.Join(home, instanceFile)))
+}
+
+func instance(path, identity string) string {
+	sum := sha256.Sum256([]byte(path + identity))
 	return hex.EncodeToString(sum[:6])
+}
+
+// identity reads the random text, or writes it if there is none. Of two
+// processes that do so at once, both get the text of the first.
+func identity(file string) string {
+	for range 2 {
+		if text, err := os.ReadFile(file); err == nil {
+			return strings.TrimSpace(string(text))
+		}
+		part, err := os.CreateTemp(filepath.Dir(file), ".instance-*")
+		if err != nil {
+			return ""
+		}
+		_, err = part.WriteString(rand.Text() + "\n")
+		err = errors.Join(err, part.Close())
+		if err == nil {
+			err = os.Link(part.Name(), file)
+		}
+		os.Remove(part.Name())
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return ""
+		}
+	}
+	return ""
 }
 
 // GC removes what batches of this instance left on the engine: containers that
@@ -142,17 +178,13 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	if err != nil {
 		return nil, err
 	}
-	// One Start at a time in this folder, in all processes.
-	if err := os.MkdirAll(own(d), 0o700); err != nil {
-		return nil, err
-	}
-	starting := flock.New(filepath.Join(own(d), "start.lock"))
-	if _, err := starting.TryLockContext(ctx, lockPoll); err != nil {
+	starting, err := startLock(ctx, d)
+	if err != nil {
 		return nil, err
 	}
 	defer starting.Unlock()
 
-	if h, err := e.attach(ctx, b, d); err == nil && !h.over() {
+	if h, err := e.attach(ctx, b, d, true); err == nil && !h.over() {
 		return h, nil
 	} else if err != nil && !errors.Is(err, runner.ErrNotFound) {
 		return nil, err
@@ -169,6 +201,16 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	}
 	e.follow(h, watching)
 	return h, nil
+}
+
+// startLock waits until no other process starts a batch in this folder.
+func startLock(ctx context.Context, d job.Dir) (*flock.Flock, error) {
+	if err := os.MkdirAll(own(d), 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(own(d), "start.lock"))
+	_, err := lock.TryLockContext(ctx, lockPoll)
+	return lock, err
 }
 
 // launch prepares the folders and starts the container.
@@ -287,14 +329,16 @@ func (e *executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.H
 	if err != nil {
 		return nil, err
 	}
-	h, err := e.attach(ctx, b, d)
+	h, err := e.attach(ctx, b, d, false)
 	if err != nil {
 		return nil, err
 	}
 	return h, nil
 }
 
-func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle, error) {
+// attach finds the batch's container. starting: the caller holds the lock under
+// which batches of this folder are started.
+func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting bool) (*handle, error) {
 	e.mu.Lock()
 	h := e.handles[key(b, d)]
 	e.mu.Unlock()
@@ -316,11 +360,26 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 		return h, err
 	}
 	c, err := e.engine.Lookup(ctx, r.Container)
+	var st containers.State
 	if err == nil {
-		var st containers.State
 		if st, err = c.Inspect(ctx); err == nil && st.Labels[labelRun] != r.Run {
 			err = &containers.Error{Kind: containers.Gone}
 		}
+	}
+	if err == nil && st.Status == "created" {
+		// It is being started, or whoever did that died in the middle.
+		if !starting {
+			lock, err := startLock(ctx, d)
+			if err != nil {
+				return nil, err
+			}
+			defer lock.Unlock()
+			return e.attach(ctx, b, d, true)
+		}
+		if err := c.Remove(ctx); err != nil {
+			return nil, precondition(err, e.o.BuildHint)
+		}
+		return nil, errors.Join(notFound, h.clean(ctx), remove(d.Executor()))
 	}
 	if containers.IsKind(err, containers.Gone) {
 		// Somebody may have seen it through since we looked.

@@ -529,6 +529,13 @@ func TestInstance(t *testing.T) {
 	if a, b := Instance("/home/a"), Instance("/home/b"); a == b || len(a) != 12 || a != Instance("/home/x/../a") {
 		t.Errorf("instances %s and %s", a, b)
 	}
+	home := t.TempDir()
+	if a, b := Instance(home), Instance(home+"/."); a != b || a == instance(home, "") {
+		t.Errorf("instances of one home: %s and %s", a, b)
+	}
+	if instance("/home/a", "one") == instance("/home/a", "other") {
+		t.Error("homes of two machines are one instance")
+	}
 	e := New(nil, Options{Instance: "0123456789abcdef"}).(*executor)
 	if got, want := e.containerName(job.ID(strings.Repeat("5b0e", 16))), "bench-5b0e5b0e5b0e5b0e-0123456789ab"; got != want {
 		t.Errorf("container is called %s, want %s", got, want)

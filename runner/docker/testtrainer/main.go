@@ -64,6 +64,9 @@ func main() {
 		must(err)
 		must(f.Truncate(5 << 30))
 		must(os.WriteFile(outcome, good, 0o644))
+	case "long predictions":
+		must(os.WriteFile(predictions, make([]byte, 8<<20), 0o644))
+		must(os.WriteFile(outcome, good, 0o644))
 	case "job is a link":
 		must(os.Remove(victim))
 		must(os.Symlink("/etc", victim))
