@@ -189,6 +189,11 @@ const allGPUs = "all"
 // cdiVendor is the kind of NVIDIA's devices in CDI names: nvidia.com/gpu=0.
 const cdiVendor = "nvidia.com/gpu="
 
+// KeepsGPUs says whether containers keep these GPUs for sure; see Info.LosesGPUs.
+func (e *Engine) KeepsGPUs(gpus []GPU) bool {
+	return !e.info.LosesGPUs() || !slices.ContainsFunc(gpus, func(g GPU) bool { return !slices.Contains(e.info.CDIDevices, cdiVendor+g.UUID) })
+}
+
 // requests asks for GPUs by UUID, through NVIDIA's runtime or hook, or through
 // CDI where the engine has only that, or would lose them otherwise. A count would always mean the first
 // cards, even if they are in use.

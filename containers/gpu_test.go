@@ -95,6 +95,9 @@ func TestRequestsUnderSystemd(t *testing.T) {
 		if r := e.requests([]string{"GPU-1"}); r[0].Driver != want {
 			t.Errorf("%s: %+v", cgroup, r)
 		}
+		if keeps, not := e.KeepsGPUs([]GPU{{UUID: "GPU-1"}}), e.KeepsGPUs([]GPU{{UUID: "GPU-1"}, {UUID: "GPU-2"}}); !keeps || not != (want == "nvidia") {
+			t.Errorf("%s: keeps one %v, both %v", cgroup, keeps, not)
+		}
 		if r := e.requests([]string{"GPU-2"}); r[0].Driver != "nvidia" {
 			t.Errorf("%s, a GPU without a CDI name: %+v", cgroup, r)
 		}

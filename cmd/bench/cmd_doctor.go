@@ -149,13 +149,33 @@ func (k *kit) checkEngine(ctx context.Context, h host) (out []finding, ready boo
 		out = append(out, finding{Part: "GPU", Detail: "none that containers can be given; they run on the CPU",
 			Remedy: "if there is one, install the NVIDIA Container Toolkit and restart the engine"})
 	default:
-		var names []string
 		for _, g := range gpus {
-			names = append(names, g.Name)
+			out = append(out, finding{Part: "GPU", OK: true, Detail: describe(g)})
 		}
-		out = append(out, finding{Part: "GPU", OK: true, Detail: strings.Join(names, ", ")})
+		if !e.KeepsGPUs(gpus) {
+			out = append(out, finding{Part: "GPU", Detail: "the engine's cgroups are managed by systemd and its GPUs do not come by CDI: running containers lose them whenever systemd loads its units anew (toolkit issue 48); their batches are then started again",
+				Remedy: "on " + info.Name + ": nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml --device-name-strategy=uuid, and an engine from 28 on; or \"exec-opts\": [\"native.cgroupdriver=cgroupfs\"] in its daemon.json"})
+		}
 	}
 	return out, true
+}
+
+// describe says of a GPU what there is to know.
+func describe(g containers.GPU) string {
+	s := fmt.Sprintf("%s, %s", g.Name, g.UUID)
+	if g.MemoryMiB > 0 {
+		s += fmt.Sprintf(", %.0f GiB", float64(g.MemoryMiB)/1024)
+	}
+	if g.UsedMiB > 0 {
+		s += fmt.Sprintf(" (%d MiB in use)", g.UsedMiB)
+	}
+	if g.Compute != "" {
+		s += ", capability " + g.Compute
+	}
+	if g.Driver != "" {
+		s += ", driver " + g.Driver
+	}
+	return s
 }
 
 func checkPython(ctx context.Context, home, python string) (finding, bool) {

@@ -38,6 +38,7 @@ type runOptions struct {
 	python     string
 	memory     string
 	gpus       gpuOptions
+	cost       costOptions
 	timeout    time.Duration
 	slurm      slurmOptions
 	kubernetes *kubernetesOptions // nil: not given
@@ -86,6 +87,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.image, "image", "", "container image with a trainer (default: the one that bench image build makes); for slurm a file (.sif, .sqsh, .tar)")
 	f.StringVar(&o.python, "python", "", "Python with torch and transformers for --executor process or slurm (default: an environment of its own)")
 	o.gpus.addFlags(f)
+	o.cost.addFlags(f)
 	f.StringVar(&o.memory, "memory", "", "memory limit of each batch, such as 8g")
 	f.DurationVar(&o.timeout, "timeout", 0, "time limit of each batch, such as 6h (0: none)")
 	f.BoolVar(&o.remoteCode, "allow-remote-code", false, "let code from the models' repositories run (in containers only)")
@@ -132,6 +134,9 @@ func (o runOptions) validate() error {
 		errs = append(errs, usage("", "--python is for --executor process"))
 	}
 	errs = append(errs, o.slurm.validate(o)...)
+	if err := o.cost.validate(); err != nil {
+		errs = append(errs, err)
+	}
 	if _, err := o.sharing(); err != nil {
 		errs = append(errs, err)
 	}
@@ -193,7 +198,7 @@ func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *pre
 	return &prepared{
 		kit: k,
 		runner: &runner.Runner{
-			Home: home, Version: version(), Tasks: all.Lookup, Executor: k.executor, Slots: slots, Results: results.Open(home),
+			Home: home, Version: version(), Tasks: all.Lookup, Executor: k.executor, Slots: slots, Results: results.Open(home), WattsPerGPU: o.cost.watts,
 		},
 		request: runner.Request{
 			Models: models, Datasets: sets, Protocol: protocol, Seeds: o.seeds, BatchBy: o.batch, Device: o.device, Threads: o.threads, Retry: o.retry, Skip: o.skip,
@@ -222,7 +227,7 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 	r.OnEvent = screen.event
 	rep, err := r.Run(ctx, p.request)
 	screen.close()
-	a.conclude(rep, sets, p.request.Protocol, r)
+	a.conclude(rep, sets, p.request.Protocol, o.cost, r)
 	if err != nil {
 		return err
 	}
@@ -231,10 +236,12 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 
 // conclude prints the table of a run on stdout and what else there is to say
 // on stderr.
-func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, p job.Protocol, r *runner.Runner) {
+func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, p job.Protocol, cost costOptions, r *runner.Runner) {
+	spent := cost.rates().Cost(rep.Used)
 	if a.json {
 		json.NewEncoder(a.stdout).Encode(map[string]any{
 			"type": "summary", "time": time.Now().UTC().Truncate(time.Millisecond), "jobs": rep.Total, "ran": rep.Ran, "cached": rep.Cached, "failed": rep.Failed, "records": len(rep.Records),
+			"wall_seconds": rep.Used.WallSeconds, "gpu_hours": spent.GPUHours, "kwh": spent.KWh, "estimated_gpu_hours": rep.Used.EstimatedSeconds / 3600, "co2e_kg": spent.CO2eKg, "price": spent.Price,
 		})
 	} else if len(rep.Records) > 0 {
 		fmt.Fprintf(a.stdout, "protocol %s, mean ± 95 %% interval (Student's t over the seeds)\n\n", p.Name)
@@ -270,6 +277,9 @@ func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, p job.Protoc
 	}
 	if rep.Ran == 0 && rep.Total > 0 && rep.Cached == rep.Total {
 		fmt.Fprintf(a.stderr, "bench: nothing to do: all %d jobs had ended before\n", rep.Total)
+	}
+	if rep.Ran > 0 {
+		fmt.Fprintf(a.stderr, "bench: this run took %s\n", cost.usedLine(rep.Used))
 	}
 	if len(rep.Records) > 0 {
 		fmt.Fprintf(a.stderr, "bench: records are in %s\n", r.Results.Path())

@@ -83,7 +83,7 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 		return nil
 	}
 	header := []string{"model", "jobs", "done", "failed", "to do", "hours", "GPU hours", "kWh", "kg CO2e"}
-	if s.price > 0 {
+	if s.options.cost.price > 0 {
 		header = append(header, "price")
 	}
 	var rows [][]string
@@ -102,7 +102,7 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 			name = "all"
 		}
 		row := []string{name, fmt.Sprint(f.Jobs), fmt.Sprint(f.Done), fmt.Sprint(f.Failed), fmt.Sprint(f.Jobs - f.Done), number(f.Hours), number(f.GPUHrs), number(f.KWh), number(f.CO2eKg)}
-		if s.price > 0 {
+		if s.options.cost.price > 0 {
 			row = append(row, number(f.Price))
 		}
 		rows = append(rows, row)
@@ -145,8 +145,8 @@ func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecas
 			f.Unknown = 1
 		}
 		f.GPUHrs = f.Hours * gpus
-		f.KWh = f.GPUHrs * s.watts / 1000
-		f.CO2eKg, f.Price = f.KWh*s.carbon, f.GPUHrs*s.price
+		f.KWh = f.GPUHrs * s.options.cost.watts / 1000
+		f.CO2eKg, f.Price = f.KWh*s.options.cost.carbon, f.GPUHrs*s.options.cost.price
 		list[index[m]].add(f)
 	}
 	total.Type = "forecast"

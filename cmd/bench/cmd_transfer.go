@@ -266,7 +266,7 @@ func (a *app) transferRun(ctx context.Context, models []transfer.Representative,
 		all = append(all, c.Name)
 	}
 	lacks := map[string][]string{}
-	s := &sweep{options: f.runOptions, watts: defaultWatts, carbon: defaultCarbon}
+	s := &sweep{options: f.runOptions}
 	missing := 0
 	for _, m := range models {
 		if lacks[m.Model] != nil {

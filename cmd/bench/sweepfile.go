@@ -43,6 +43,9 @@ type sweepFile struct {
 	Device      string             `yaml:"device"`
 	Partial     bool               `yaml:"partial"`
 	RemoteCode  bool               `yaml:"allow_remote_code"`
+	GPUs        string             `yaml:"gpus"`
+	SlotsPerGPU int                `yaml:"slots_per_gpu"`
+	GPUMemory   string             `yaml:"gpu_memory"`
 	WattsPerGPU *float64           `yaml:"watts_per_gpu"`
 	Carbon      *float64           `yaml:"carbon"` // kg CO2e a kWh
 	Price       *float64           `yaml:"price"`  // of a GPU hour
@@ -52,16 +55,7 @@ type sweepFile struct {
 type sweep struct {
 	models  []string
 	options runOptions
-	watts   float64 // of a GPU
-	carbon  float64 // kg CO2e a kWh
-	price   float64 // of a GPU hour; 0: not said
 }
-
-// Electricity as the paper counts it.
-const (
-	defaultWatts  = 250
-	defaultCarbon = 0.16
-)
 
 // readSweep reads and checks a sweep's file. All that is wrong in it is
 // reported together, with file and line.
@@ -84,7 +78,7 @@ func readSweep(path string) (*sweep, error) {
 	case err != nil:
 		return nil, usage("", "%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	s := &sweep{watts: defaultWatts, carbon: defaultCarbon}
+	s := &sweep{}
 	errs = append(errs, s.addModels(path, f.Models)...)
 	amount := func(key string, from *float64, to *float64) {
 		if from == nil {
@@ -95,14 +89,16 @@ func readSweep(path string) (*sweep, error) {
 		}
 		*to = *from
 	}
-	amount("watts_per_gpu", f.WattsPerGPU, &s.watts)
-	amount("carbon", f.Carbon, &s.carbon)
-	amount("price", f.Price, &s.price)
+	cost := paperCost()
+	amount("watts_per_gpu", f.WattsPerGPU, &cost.watts)
+	amount("carbon", f.Carbon, &cost.carbon)
+	amount("price", f.Price, &cost.price)
 	o := runOptions{
 		selection: selection{suite: f.Suite, names: f.Datasets, tasks: f.Tasks, langs: f.Languages, picking: picking{pickOn: "val", scoreOn: "test"}},
 		seeds:     job.DefaultSeeds, executor: "auto", protocol: "paper", set: f.Set, batch: "seed", device: "auto",
 		threads: f.Threads, slots: f.Slots, slurm: f.Slurm, kubernetes: f.Kubernetes, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
-		remoteCode: f.RemoteCode, partial: f.Partial,
+		remoteCode: f.RemoteCode, partial: f.Partial, cost: cost,
+		gpus: gpuOptions{list: f.GPUs, slots: f.SlotsPerGPU, memory: f.GPUMemory},
 	}
 	for to, from := range map[*string]string{&o.executor: f.Executor, &o.protocol: f.Protocol, &o.batch: f.Batch, &o.device: f.Device, &o.pickOn: f.PickOn, &o.scoreOn: f.ScoreOn} {
 		if from != "" {
