@@ -82,14 +82,14 @@ func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) 
 	weights := leaderboard.Weights(cols)
 	var in []compare.Input
 	for i, p := range pairs {
-		input, err := predictions(ctx, home, p)
+		input, err := predictions(home, p)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.a.Dataset.Name, err)
 		}
 		input.Weight = weights[i]
 		in = append(in, input)
 	}
-	o := stats.Resampling{Resamples: f.resamples, Seed: f.seed, Workers: runtime.GOMAXPROCS(0)}
+	o := stats.Resampling{Resamples: f.resamples, Seed: f.seed, Workers: runtime.GOMAXPROCS(0), Stop: ctx.Done()}
 	done := 0
 	report, err := compare.Models(in, f.method, o, func(r compare.Result) {
 		done++
@@ -122,7 +122,7 @@ func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) 
 }
 
 // predictions reads what both models predicted, if it is there.
-func predictions(ctx context.Context, home string, p pair) (compare.Input, error) {
+func predictions(home string, p pair) (compare.Input, error) {
 	metric := p.task.Info().Metrics[0]
 	in := compare.Input{Dataset: p.a.Dataset.Name, Task: p.a.Dataset.Task, Metric: metric.Name, Scale: metric.Scale}
 	in.A, in.B = recorded(p.a, metric.Name), recorded(p.b, metric.Name)
@@ -171,11 +171,11 @@ func predictions(ctx context.Context, home string, p pair) (compare.Input, error
 			counts[side], runs = append(counts[side], c), append(runs, items)
 		}
 	}
-	in.Runs, in.SeedsA, in.SeedsB, in.Items = stoppableRuns{runs, ctx}, len(counts[0]), len(counts[1]), len(d.rows)
+	in.Runs, in.SeedsA, in.SeedsB, in.Items = runs, len(counts[0]), len(counts[1]), len(d.rows)
 	in.Pool = func() (stats.Pool, error) {
 		k := min(in.SeedsA, in.SeedsB)
 		items, err := tasks.Pool(slices.Concat(counts[0][:k], counts[1][:k]), d.rows)
-		return stoppablePool{stats.ItemPool{Items: items}, ctx}, err
+		return stats.ItemPool{Items: items}, err
 	}
 	return in, nil
 }
@@ -201,33 +201,6 @@ func rulesOf(protocol string) tasks.Rules {
 		}
 	}
 	return tasks.Rules{}
-}
-
-// stoppableRuns and stoppablePool end a comparison soon after ctx does.
-type stoppableRuns struct {
-	stats.Runs
-	ctx context.Context
-}
-
-// Score implements stats.Runs.
-func (s stoppableRuns) Score(run int, items []int) (float64, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.Runs.Score(run, items)
-}
-
-type stoppablePool struct {
-	stats.Pool
-	ctx context.Context
-}
-
-// Score implements stats.Pool.
-func (s stoppablePool) Score(items []int) (float64, error) {
-	if err := s.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return s.Pool.Score(items)
 }
 
 func (a *app) compareText(nameA, nameB, protocol string, r *compare.Report) {

@@ -163,7 +163,10 @@ func (a *app) scoreFiles(ctx context.Context, files []string, f scoreFlags) erro
 	if f.onSeed != 0 {
 		out, err = d.onSamples(files, samplers, f.onSeed)
 	} else {
-		out, err = d.onAllRows(ctx, files, samplers, stats.Resampling{Resamples: f.resamples, Seed: f.seed, Workers: runtime.GOMAXPROCS(0)})
+		out, err = d.onAllRows(files, samplers, stats.Resampling{Resamples: f.resamples, Seed: f.seed, Workers: runtime.GOMAXPROCS(0), Stop: ctx.Done()})
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
 	if err != nil {
 		return err
@@ -250,7 +253,7 @@ func (d *scoredSet) onSamples(files []string, samplers []tasks.Sampler, first in
 }
 
 // onAllRows scores each file on all rows, and all files together.
-func (d *scoredSet) onAllRows(ctx context.Context, files []string, samplers []tasks.Sampler, o stats.Resampling) ([]fileScore, error) {
+func (d *scoredSet) onAllRows(files []string, samplers []tasks.Sampler, o stats.Resampling) ([]fileScore, error) {
 	n := len(d.rows)
 	var out []fileScore
 	one := func(name string, of []tasks.Sampler) error {
@@ -268,7 +271,7 @@ func (d *scoredSet) onAllRows(ctx context.Context, files []string, samplers []ta
 				s.Metrics[m.Name] = fileMetric{Score: stats.Summarize(x).Mean}
 				continue
 			}
-			runs, err := d.runs(ctx, of, m.Name)
+			runs, err := d.runs(of, m.Name)
 			if err != nil {
 				return err
 			}
@@ -301,7 +304,7 @@ func (d *scoredSet) onAllRows(ctx context.Context, files []string, samplers []ta
 }
 
 // runs makes what can be resampled of samplers.
-func (d *scoredSet) runs(ctx context.Context, of []tasks.Sampler, metric string) (stats.Runs, error) {
+func (d *scoredSet) runs(of []tasks.Sampler, metric string) (stats.Runs, error) {
 	var out stats.ItemRuns
 	for _, s := range of {
 		c, ok := s.Counts(metric)
@@ -314,7 +317,7 @@ func (d *scoredSet) runs(ctx context.Context, of []tasks.Sampler, metric string)
 		}
 		out = append(out, items)
 	}
-	return stoppableRuns{out, ctx}, nil
+	return out, nil
 }
 
 func distinct(rows []int) []int { return slices.Compact(slices.Sorted(slices.Values(rows))) }

@@ -1,10 +1,9 @@
 package stats
 
 import (
-	"errors"
 	"fmt"
 	"math"
-	"sync"
+	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -72,29 +71,25 @@ func NewHierarchy(r Runs, k, n int, o Resampling) (*Hierarchy, error) {
 	for run := range single {
 		single[run] = make([]float64, o.Resamples)
 	}
-	var mu sync.Mutex
-	var failed error
-	each(o, func() func(int) {
+	err := each(o, func() func(int) error {
 		rows := make([]int, n)
-		return func(at int) {
+		return func(at int) error {
 			Draw(o.Seed, at, rows)
 			sum := 0.0
 			for run := range k {
 				x, err := r.Score(run, rows)
 				if err != nil {
-					mu.Lock()
-					failed = errors.Join(failed, err)
-					mu.Unlock()
-					return
+					return err
 				}
 				single[run][at] = x
 				sum += x
 			}
 			h.resampled[at] = sum / float64(k)
+			return nil
 		}
 	})
-	if failed != nil {
-		return nil, failed
+	if err != nil {
+		return nil, err
 	}
 	h.Mean = Mean(h.Scores)
 	v := variance(h.resampled)
@@ -168,10 +163,14 @@ func Compare(r Runs, kA, kB, n int, o Resampling) (*Comparison, error) {
 	c.Mean = a.Mean - b.Mean
 	items := make([]float64, o.Resamples)
 	both := make([]float64, o.Resamples)
+	first, second, sign := a, b, 1.0
+	if slices.Compare(b.Scores, a.Scores) > 0 { // so that B − A is drawn as A − B is
+		first, second, sign = b, a, -1
+	}
 	for at := range items {
 		items[at] = a.resampled[at] - b.resampled[at]
 		g := stream(^o.Seed, at) // the seeds' draws are not those of the items
-		both[at] = items[at] + drawnRuns(&g, a) - drawnRuns(&g, b)
+		both[at] = items[at] + sign*(drawnRuns(&g, first)-drawnRuns(&g, second))
 	}
 	c.PairedVar = max(0, variance(items)-a.Crossed/float64(kA)-b.Crossed/float64(kB))
 	sum := Combine([]float64{1, 1, 1}, []Estimate{
@@ -204,146 +203,6 @@ type shifted struct {
 }
 
 func (s shifted) Score(run int, rows []int) (float64, error) { return s.Runs.Score(run+s.by, rows) }
-
-// Pool scores any mixture of predictions of several runs: row run·n + i is the
-// prediction of a run for item i.
-type Pool interface {
-	Score(rows []int) (float64, error)
-}
-
-// ItemPool is a pool whose metric is a function of sums.
-type ItemPool struct{ *Items }
-
-// Score implements Pool. A score that is not a number is an error.
-func (p ItemPool) Score(rows []int) (float64, error) { return number(p.Items.Score(rows)) }
-
-// Randomise tests whether two models are the same by approximate randomisation
-// (Noreen 1989): 2k runs on n items, the first k of model A. Under the hypothesis
-// it makes no difference which runs are whose, nor on which items the runs of A
-// and of B are exchanged. Both are drawn, and p is
-//
-//	(1 + #{|f·d_runs + d_items| ≥ |observed d|}) / (B + 1)
-//
-// with d the difference of the means of both sides, d_runs after the runs were
-// dealt out anew, d_items after the exchange on half of the items. (To exchange
-// items between runs that were dealt out anew would not do: it blends the runs,
-// and the spread between them is lost.) What makes runs differ on single items
-// is in both; the factor f = √max(0, 1 − i/(s_A² + s_B²)) takes it out of
-// d_runs, i being estimated from d_items as in Hierarchy. With one run each
-// there is nothing to deal, and p is about the items alone.
-func Randomise(p Pool, k, n int, o Resampling) (float64, error) {
-	if k < 1 || n < 1 || o.Resamples < 1 {
-		return 0, fmt.Errorf("stats: %d runs, %d items and %d resamples are too few", k, n, o.Resamples)
-	}
-	scores, rows := make([]float64, 2*k), make([]int, n)
-	observed := 0.0
-	for run := range scores {
-		for i := range rows {
-			rows[i] = run*n + i
-		}
-		x, err := p.Score(rows)
-		if err != nil {
-			return 0, err
-		}
-		scores[run] = x
-		if run < k {
-			observed += x / float64(k)
-		} else {
-			observed -= x / float64(k)
-		}
-	}
-	runs, items := make([]float64, o.Resamples), make([][]float64, o.Resamples) // items: of each pair of runs
-	var mu sync.Mutex
-	var failed error
-	each(o, func() func(int) {
-		rows, swapped, dealt := make([]int, n), make([]bool, n), make([]float64, 2*k)
-		return func(at int) {
-			g := stream(o.Seed, at)
-			coins := uint64(0)
-			for i := range swapped {
-				if i%64 == 0 {
-					coins = g.next()
-				}
-				swapped[i] = coins&1 == 1
-				coins >>= 1
-			}
-			d, err := exchanged(p, k, swapped, rows)
-			if err != nil {
-				mu.Lock()
-				failed = errors.Join(failed, err)
-				mu.Unlock()
-				return
-			}
-			items[at] = d
-			copy(dealt, scores)
-			for i := len(dealt) - 1; i > 0; i-- {
-				j := g.below(i + 1)
-				dealt[i], dealt[j] = dealt[j], dealt[i]
-			}
-			runs[at] = Mean(dealt[:k]) - Mean(dealt[k:])
-		}
-	})
-	if failed != nil {
-		return 0, failed
-	}
-	f := runShare(scores, items, k)
-	count := 1
-	for at, d := range items {
-		// Sums in another order differ in their last digits.
-		if math.Abs(f*runs[at]+Mean(d)) >= math.Abs(observed)-1e-12 {
-			count++
-		}
-	}
-	return float64(count) / float64(o.Resamples+1), nil
-}
-
-// exchanged returns, for each pair of a run of A and one of B, the difference of
-// their scores after exchanging the items in swapped. rows is for its use.
-func exchanged(p Pool, k int, swapped []bool, rows []int) ([]float64, error) {
-	n := len(rows)
-	d := make([]float64, k)
-	for side, sign := range []float64{1, -1} {
-		for j := range k {
-			here, there := (side*k+j)*n, ((1-side)*k+j)*n
-			for i := range rows {
-				rows[i] = here + i
-				if swapped[i] {
-					rows[i] = there + i
-				}
-			}
-			x, err := p.Score(rows)
-			if err != nil {
-				return nil, err
-			}
-			d[j] += sign * x
-		}
-	}
-	return d, nil
-}
-
-// runShare is the factor f of Randomise.
-func runShare(scores []float64, items [][]float64, k int) float64 {
-	if k < 2 || len(items) < 2 {
-		return 0
-	}
-	all := variance(scores[:k]) + variance(scores[k:])
-	if all == 0 {
-		return 0
-	}
-	single, means := 0.0, make([]float64, len(items))
-	for j := range k {
-		x := make([]float64, len(items))
-		for at, d := range items {
-			x[at] = d[j]
-		}
-		single += variance(x) / float64(k)
-	}
-	for at, d := range items {
-		means[at] = Mean(d)
-	}
-	crossed := max(0, (single-variance(means))*float64(k)/float64(k-1))
-	return math.Sqrt(max(0, 1-crossed/all))
-}
 
 // Plan is what would be needed to tell two models apart in four cases of five:
 // the number of seeds with these items, and of items with these seeds. 0: no

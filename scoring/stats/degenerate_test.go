@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -57,11 +58,22 @@ func TestComparisonProperties(t *testing.T) {
 		if plan := c.PlanFor(); plan.Seeds < 0 || plan.Items < 0 {
 			rt.Fatalf("%+v", plan)
 		}
+		back, err := stats.Compare(slices.Concat(runs[kA:], runs[:kA]), kB, kA, n, o)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if !slices.Equal(c.A.Scores, c.B.Scores) && (back.PBootstrap != c.PBootstrap || math.Abs(back.Lo+c.Hi) > 1e-12 || math.Abs(back.Hi+c.Lo) > 1e-12 || back.Mean != -c.Mean) {
+			rt.Fatalf("A − B is %v … %v, p %v; B − A is %v … %v, p %v", c.Lo, c.Hi, c.PBootstrap, back.Lo, back.Hi, back.PBootstrap)
+		}
 		if kA == kB {
-			pool := answers(t, flat)
-			p, err := stats.Randomise(stats.ItemPool{Items: pool}, kA, n, o)
+			p, err := stats.Randomise(stats.ItemPool{Items: answers(t, flat)}, kA, n, o)
 			if err != nil || p <= 0 || p > 1 {
 				rt.Fatalf("randomisation: p %v, %v", p, err)
+			}
+			// By rows it is the same as by sums, and B − A the same as A − B.
+			q, err := stats.Randomise(byRows{stats.ItemPool{Items: answers(t, slices.Concat(flat[kA*n:], flat[:kA*n]))}}, kA, n, o)
+			if err != nil || !slices.Equal(c.A.Scores, c.B.Scores) && q != p {
+				rt.Fatalf("randomisation the other way round and by rows: p %v, not %v (%v)", q, p, err)
 			}
 		}
 		self, err := stats.Compare(slices.Concat(runs[:kA], runs[:kA]), kA, kA, n, o)
@@ -69,6 +81,26 @@ func TestComparisonProperties(t *testing.T) {
 			rt.Fatalf("a model and itself: %+v %v", self, err)
 		}
 	})
+}
+
+// byRows hides from Randomise that its metric is a function of sums.
+type byRows struct{ stats.Pool }
+
+// TestStop: who stops the work gets no half result.
+func TestStop(t *testing.T) {
+	good := answers(t, []bool{true, false, true, true})
+	stop := make(chan struct{})
+	close(stop)
+	o := stats.Resampling{Resamples: 1000, Workers: 2, Stop: stop}
+	if _, err := stats.Compare(stats.ItemRuns{good, good}, 1, 1, 4, o); !errors.Is(err, stats.ErrStopped) {
+		t.Errorf("comparison: %v", err)
+	}
+	if _, err := stats.Randomise(stats.ItemPool{Items: good}, 1, 2, o); !errors.Is(err, stats.ErrStopped) {
+		t.Errorf("randomisation: %v", err)
+	}
+	if got, want := good.Bootstrap(o), good.Bootstrap(stats.Resampling{Resamples: 1000, Workers: 2}); !slices.Equal(got, want) {
+		t.Error("a bootstrap is stopped half-way")
+	}
 }
 
 // TestNoScore: what cannot be scored is an error, never a NaN.

@@ -94,15 +94,18 @@ func (it *Items) finish(sums, fields []uint64) float64 {
 // Bootstrap scores o.Resamples resamples of N items. Resample r of N items is
 // the same for all Items and for Draw: the differences of two Items' scores are
 // a paired bootstrap. The result depends on o.Seed alone, not on o.Workers.
+// o.Stop is not heeded.
 func (it *Items) Bootstrap(o Resampling) []float64 {
 	out := make([]float64, o.Resamples)
-	each(o, func() func(int) {
+	o.Stop = nil
+	each(o, func() func(int) error { // nothing can fail
 		sums, fields := make([]uint64, len(it.words)), make([]uint64, len(it.at))
-		return func(r int) {
+		return func(r int) error {
 			for w, values := range it.words {
 				sums[w] = resampledSum(values, stream(o.Seed, r))
 			}
 			out[r] = it.finish(sums, fields)
+			return nil
 		}
 	})
 	return out

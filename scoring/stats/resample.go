@@ -1,6 +1,7 @@
 package stats
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -12,7 +13,12 @@ type Resampling struct {
 	Resamples int
 	Seed      uint64
 	Workers   int // at least 1 is used; the result does not depend on it
+	// Stop ends the work when it is closed: the result is ErrStopped. Nil: never.
+	Stop <-chan struct{}
 }
+
+// ErrStopped says that resampling was ended before its time.
+var ErrStopped = errors.New("stats: stopped")
 
 // splitMix is the generator SplitMix64 (Steele, Lea, Flood 2014): small, fast,
 // and able to start anywhere, so that each resample has a stream of its own and
@@ -53,10 +59,16 @@ func Draw(seed uint64, r int, rows []int) {
 }
 
 // each calls do(r) for every resample, on o.Workers goroutines, each with a do of
-// its own.
-func each(o Resampling, worker func() (do func(r int))) {
+// its own, until one of them fails.
+func each(o Resampling, worker func() (do func(r int) error)) error {
 	const chunk = 64
 	var next atomic.Int64
+	var once sync.Once
+	var failed error
+	fail := func(err error) {
+		once.Do(func() { failed = err })
+		next.Store(int64(o.Resamples)) // nobody begins another chunk
+	}
 	work := func() {
 		do := worker()
 		for {
@@ -64,20 +76,30 @@ func each(o Resampling, worker func() (do func(r int))) {
 			if from >= o.Resamples {
 				return
 			}
+			select {
+			case <-o.Stop:
+				fail(ErrStopped)
+				return
+			default:
+			}
 			for r := from; r < min(from+chunk, o.Resamples); r++ {
-				do(r)
+				if err := do(r); err != nil {
+					fail(err)
+					return
+				}
 			}
 		}
 	}
 	if o.Workers <= 1 {
 		work()
-		return
+		return failed
 	}
 	var wg sync.WaitGroup
 	for range o.Workers {
 		wg.Go(work)
 	}
 	wg.Wait()
+	return failed
 }
 
 // Quantile is the q-quantile of sorted values, with linear interpolation between
