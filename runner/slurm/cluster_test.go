@@ -34,16 +34,19 @@ var (
 	startErr error
 )
 
-// testCluster is the real Slurm that the tests of this package share. They run one
-// after the other.
+// testCluster is the real Slurm that the tests of this package share. Those that
+// kill daemons run one after the other, and first; the others are parallel.
 func testCluster(t *testing.T) *slurmtest.Cluster {
 	t.Helper()
 	slurmtest.Need(t)
-	once.Do(func() { started, startErr = slurmtest.Up() })
+	once.Do(func() {
+		if started, startErr = slurmtest.Up(); startErr == nil {
+			os.Setenv("SLURM_CONF", started.Conf)
+		}
+	})
 	if startErr != nil {
 		t.Fatal(startErr)
 	}
-	t.Setenv("SLURM_CONF", started.Conf)
 	return started
 }
 
@@ -59,6 +62,7 @@ func options(t *testing.T) Options {
 }
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	testCluster(t)
 	runnertest.TestExecutor(t, runnertest.Factory{
 		Open:     func(t *testing.T) runner.Executor { return New(options(t)) },

@@ -207,6 +207,11 @@ func (h *handle) look() (*job.Exit, error) {
 	}
 	s, known := h.e.watcher.state(h.r.Job)
 	over := known && (s.over() || s.gone())
+	if w == nil && known && s.Name == "PENDING" {
+		if hint := hopeless(s.Reason); hint != "" {
+			return nil, h.giveUp(s, hint)
+		}
+	}
 	if w == nil && !over {
 		return nil, nil
 	}
@@ -235,6 +240,16 @@ func (h *handle) look() (*job.Exit, error) {
 	}
 	x := conclude(h.r.Job, w, s)
 	return &x, nil
+}
+
+// giveUp cancels a job that Slurm would let wait for ever.
+func (h *handle) giveUp(s state, hint string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	if err := h.e.cluster.cancel(ctx, h.r.Job); err != nil {
+		return err // tried again
+	}
+	return &runner.PreconditionError{What: fmt.Sprintf("Slurm would never start job %s (%s)", h.r.Job, s.Reason), Hint: hint}
 }
 
 // follow watches over the batch until it has ended. It waits for as long as it

@@ -30,6 +30,32 @@ var overStates = strings.Fields("COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL OU
 func (s state) over() bool { return slices.Contains(overStates, s.Name) }
 func (s state) gone() bool { return s.Name == "" }
 
+// hopeless says what must change before a job that waits for such a reason can
+// start: it asks for more than it may have. "": its turn may come.
+func hopeless(reason string) string {
+	perJob := strings.HasPrefix(reason, "QOSMax") || strings.HasPrefix(reason, "AssocMax") || strings.HasPrefix(reason, "MaxMem")
+	switch {
+	case reason == "PartitionTimeLimit", perJob && strings.Contains(reason, "Wall"):
+		return "give each batch less time with --timeout, or choose a partition that allows more with --slurm-partition"
+	case reason == "PartitionNodeLimit", reason == "BadConstraints", reason == "AccountingPolicy",
+		perJob && (strings.Contains(reason, "PerJob") || strings.Contains(reason, "PerNode")):
+		return "ask for less with --threads, --memory or --slurm-option, or choose another partition with --slurm-partition"
+	case reason == "InvalidAccount", reason == "AccountNotAllowed", reason == "InvalidQOS", reason == "QOSNotAllowed":
+		return "name an account with --slurm-account, or a quality of service with --slurm-option=--qos=NAME, that may use the partition"
+	}
+	return ""
+}
+
+// blocked says whether a pending job waits for more than its turn.
+func blocked(reason string) bool {
+	reason, _, _ = strings.Cut(reason, ",")
+	switch reason {
+	case "", "None", "Resources", "Priority", "BeginTime", "Prolog", "Cleaning", "ReqNodeNotAvail", "NodeDown", "Licenses", "Reservation", "PartitionConfig":
+		return false
+	}
+	return hopeless(reason) == "" && !strings.HasPrefix(reason, "Nodes required for job are") && !strings.HasPrefix(reason, "QOSGrp") && !strings.HasPrefix(reason, "AssocGrp") && !strings.Contains(reason, "PerUser")
+}
+
 // bareState cuts "CANCELLED by 1000" and "CANCELLED+" down to the word.
 func bareState(s string) string {
 	s, _, _ = strings.Cut(s, " ")
@@ -151,6 +177,11 @@ func conclude(id string, w *witness, s state) job.Exit {
 	}
 	detail := func(format string, args ...any) {
 		x.Detail = fmt.Sprintf("Slurm job %s%s ", id, where) + fmt.Sprintf(format, args...)
+	}
+	if w != nil && !w.Term && w.Code <= 128 && s.Name != "OUT_OF_MEMORY" {
+		// It ended by itself, whatever Slurm says: a controller that was killed
+		// may have forgotten that the job ran, and call it cancelled.
+		return x
 	}
 	switch s.Name {
 	case "CANCELLED", "REVOKED":

@@ -155,12 +155,3 @@ func (w *watcher) book(names map[string]string, found map[string]state) (again b
 	}
 	return again
 }
-
-// blocked says whether a pending job waits for more than its turn.
-func blocked(reason string) bool {
-	switch reason {
-	case "", "None", "Resources", "Priority", "BeginTime", "Prolog", "Cleaning", "ReqNodeNotAvail", "NodeDown", "JobArrayTaskLimit", "Licenses", "Reservation":
-		return false
-	}
-	return true
-}

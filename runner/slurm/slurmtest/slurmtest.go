@@ -225,12 +225,28 @@ func (c *Cluster) kill(name string, s syscall.Signal) {
 // StartController starts slurmctld, with what it had saved.
 func (c *Cluster) StartController() error { return c.start("slurmctld", "slurmctld", "-D") }
 
-// KillController ends slurmctld with SIGKILL.
+// KillController ends slurmctld with SIGKILL. What happened in the last seconds
+// is lost to it: it saves jobs every 5 s, and a job that it remembers as waiting
+// it starts again. See Saved.
 func (c *Cluster) KillController() { c.kill("slurmctld", syscall.SIGKILL) }
 
-// StartNode starts the slurmd of node i.
-func (c *Cluster) StartNode(i int) error {
-	return c.start(c.Nodes[i], "slurmd", "-D", "-N", c.Nodes[i])
+// Saved waits until the controller has saved its jobs as they were at a time.
+func (c *Cluster) Saved(at time.Time) error {
+	return until(20*time.Second, func() bool {
+		st, err := os.Stat(filepath.Join(c.Dir, "state", "job_state"))
+		return err == nil && st.ModTime().After(at)
+	})
+}
+
+// StartNode starts the slurmd of node i. It does not see what lies in the
+// hidden folders, as if they were on a disk of this machine alone.
+func (c *Cluster) StartNode(i int, hidden ...string) error {
+	path, err := find("slurmd")
+	if err != nil {
+		return err
+	}
+	const hide = `slurmd=$1 node=$2; shift 2; for d; do mount -t tmpfs none "$d" || exit; done; exec "$slurmd" -D -N "$node"`
+	return c.start(c.Nodes[i], "unshare", append([]string{"--mount", "sh", "-c", hide, "sh", path, c.Nodes[i]}, hidden...)...)
 }
 
 // KillNode ends the slurmd of node i with SIGKILL. What runs there goes on.
@@ -244,7 +260,8 @@ func (c *Cluster) Ready(limit time.Duration) error {
 		return err == nil && len(f) == 2 && !slices.ContainsFunc(f, func(s string) bool { return s != "idle" && s != "mix" && s != "alloc" && s != "comp" })
 	})
 	if err != nil {
-		return fmt.Errorf("the nodes of the test's Slurm: %w", err)
+		out, _ := c.Run("sinfo", "--noheader", "--Node", "--format=%N %t %E")
+		return fmt.Errorf("the nodes of the test's Slurm: %w\n%s", err, out)
 	}
 	return nil
 }
