@@ -105,6 +105,9 @@ func (a *app) leaderboard(f boardFlags) error {
 	if len(board.Models)+len(board.Unranked) == 0 {
 		return usage("bench run, bench import FILE, or other filters; bench leaderboard --suite all ranks by whatever is recorded", "no model has a score on the data sets that were asked for")
 	}
+	if len(board.Models) == 0 && f.suite == "" {
+		fmt.Fprintln(a.stderr, "bench: hint: no model has all data sets that are ranked by; bench leaderboard --suite all ranks by whatever is recorded, --dataset by what it names")
+	}
 	if f.plot != "" {
 		return a.output(f.plot, func(w io.Writer) error { return figure.Write(w, plot, board, max(1, f.top)) })
 	}

@@ -232,8 +232,12 @@ func Insular() []Column {
 	}
 }
 
+// languageNames are those of the languages of the benchmark and of its successor.
 var languageNames = map[string]string{
 	"da": "Danish", "no": "Norwegian", "sv": "Swedish", "is": "Icelandic", "fo": "Faroese", "en": "English", "de": "German", "nl": "Dutch", "fi": "Finnish",
+	"be": "Belarusian", "bg": "Bulgarian", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech", "el": "Greek", "es": "Spanish", "et": "Estonian", "fr": "French", "hr": "Croatian",
+	"hu": "Hungarian", "it": "Italian", "lt": "Lithuanian", "lv": "Latvian", "pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "sk": "Slovak", "sl": "Slovene", "sq": "Albanian",
+	"sr": "Serbian", "uk": "Ukrainian",
 }
 
 // languageOrder is that of the paper; others follow by code.

@@ -523,6 +523,15 @@ func (b *builder) notes(board *Board, recs []results.Record) {
 	if board.Partial && slices.ContainsFunc(recs, func(r results.Record) bool { return r.Dataset.Partial }) {
 		note("scores on partial data sets stand in the ranking")
 	}
+	other := map[string]bool{}
+	for _, r := range recs {
+		if _, known := b.tasks[r.Dataset.Task]; !known {
+			other[r.Dataset.Name+" ("+r.Dataset.Task+")"] = true
+		}
+	}
+	if len(other) > 0 {
+		note("not ranked, since nothing is known of their tasks' metrics: %s", strings.Join(slices.Sorted(maps.Keys(other)), ", "))
+	}
 	trainers := map[string]bool{}
 	for _, r := range recs {
 		if r.Trainer != "" && r.Model.Kind != "baseline" { // each baseline is its own trainer

@@ -292,6 +292,14 @@ func TestNothingIsMixed(t *testing.T) {
 	}
 }
 
+// What cannot be ranked is not kept quiet about.
+func TestOtherTasks(t *testing.T) {
+	b := build(t, []results.Record{rec("m", "dane", "ner", "paper", .5, .6), rec("m", "news", "summarization", "paper", .5, .6), rec("n", "dane", "ner", "paper", .5, .7)}, leaderboard.Options{})
+	if len(b.Models) != 2 || !slices.ContainsFunc(b.Notes, func(n string) bool { return strings.Contains(n, "metrics: news (summarization)") }) {
+		t.Errorf("%d models, notes %q", len(b.Models), b.Notes)
+	}
+}
+
 func TestFilters(t *testing.T) {
 	small, old := rec("small", "dane", "ner", "paper", .5, .6), rec("old", "dane", "ner", "paper", .5, .6)
 	small.Model.Parameters = 10
