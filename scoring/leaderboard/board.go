@@ -140,6 +140,8 @@ type Row struct {
 	GPUSeconds  float64   `json:"gpu_seconds"`
 	EnergyKWh   float64   `json:"energy_kwh"`
 	CO2eKg      float64   `json:"co2e_kg"`
+	// EnergySource says how EnergyKWh is known, as in records; "": no GPU was used.
+	EnergySource string `json:"energy_source,omitempty"`
 }
 
 // Cell is one model on one data set. Scores are on the scale that people read.
@@ -156,11 +158,12 @@ type Cell struct {
 	Finished  time.Time                  `json:"finished,omitzero"`
 	Warnings  []string                   `json:"warnings,omitempty"`
 
-	WallSeconds float64           `json:"wall_seconds"`
-	GPUSeconds  float64           `json:"gpu_seconds"`
-	EnergyKWh   float64           `json:"energy_kwh"`
-	CO2eKg      float64           `json:"co2e_kg"`
-	Versions    map[string]string `json:"versions,omitempty"` // of libraries
+	WallSeconds  float64           `json:"wall_seconds"`
+	GPUSeconds   float64           `json:"gpu_seconds"`
+	EnergyKWh    float64           `json:"energy_kwh"`
+	CO2eKg       float64           `json:"co2e_kg"`
+	EnergySource string            `json:"energy_source,omitempty"`
+	Versions     map[string]string `json:"versions,omitempty"` // of libraries
 
 	primary stats.Estimate
 	halfZ   scoring.Value

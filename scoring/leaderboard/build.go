@@ -340,6 +340,7 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 	for _, k := range slices.SortedFunc(maps.Keys(rows), less) {
 		row := rows[k]
 		row.Datasets = map[string]Cell{}
+		sources := map[string]bool{}
 		for _, name := range slices.Sorted(maps.Keys(newest[k])) {
 			r := newest[k][name]
 			c := cell(r, b.tasks[r.Dataset.Task], b.o.Losses)
@@ -353,7 +354,13 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 			row.GPUSeconds += c.GPUSeconds
 			row.EnergyKWh += c.EnergyKWh
 			row.CO2eKg += c.CO2eKg
+			for s := range strings.SplitSeq(c.EnergySource, " | ") {
+				if s != "" {
+					sources[s] = true
+				}
+			}
 		}
+		row.EnergySource = strings.Join(slices.Sorted(maps.Keys(sources)), " | ")
 		has := false
 		for _, col := range b.cols {
 			c, ok := row.Datasets[col.Name]
@@ -387,7 +394,7 @@ func cell(r results.Record, t Task, losses func(string) [][2]float64) Cell {
 		c.Imported, c.Version = r.Imported.Format, r.Imported.Version
 	}
 	if r.EnergyKWh != nil && r.CO2eKg != nil {
-		c.EnergyKWh, c.CO2eKg = *r.EnergyKWh, *r.CO2eKg
+		c.EnergyKWh, c.CO2eKg, c.EnergySource = *r.EnergyKWh, *r.CO2eKg, r.EnergySource
 	}
 	scale := map[string]float64{}
 	for _, m := range t.Metrics {

@@ -309,6 +309,19 @@ func TestPage(t *testing.T) {
 		t.Errorf("after closing, the focus is on %q", got)
 	}
 
+	// The address says what is shown, and shows it again.
+	choose("language", "sv")
+	choose("size", "small")
+	do(t, ctx, chromedp.Click(`th[data-key="dataset:suc3"] button`), chromedp.Reload(), chromedp.WaitVisible("table.board"))
+	if got := look[string](t, ctx, `location.hash + document.querySelector('select[name="language"]').value + document.querySelector("[aria-sort]").dataset.key`); got != "#table=language:sv;size:small;sort:dataset%3Asuc3svdataset:suc3" {
+		t.Errorf("after a reload: %s", got)
+	}
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = "#table=size:%zz;language:xx;task:ner"`))
+	if got := look[string](t, ctx, `location.hash`); got != "#table=task:ner" {
+		t.Errorf("of a wrong address is left: %s", got)
+	}
+	do(t, ctx, chromedp.Evaluate[chromedp.Void](`location.hash = "#table="`), chromedp.WaitVisible(`[data-language="da"]`))
+
 	// The header stays when the table is scrolled.
 	do(t, ctx, chromedp.Evaluate[chromedp.Void](`document.querySelector(".scroll").scrollTo(300, 400)`))
 	if !look[bool](t, ctx, `(() => { const s = document.querySelector(".scroll").getBoundingClientRect(), h = document.querySelector('th[data-key="name"]').getBoundingClientRect(); return Math.abs(h.left - s.left) < 3 && h.top >= s.top - 1 && h.top < s.top + 60; })()`) {

@@ -95,7 +95,24 @@ function order() {
     if (th.dataset.key === state.sort) th.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
     else th.removeAttribute("aria-sort");
   });
+  remember();
   document.querySelector(".count").textContent = `${shown.length} of ${plural(models.length, "model")}`;
+}
+// What the table shows is kept in the address, so that a link to it shows the same.
+const kept = ["search", "language", "task", "size", "licence", "protocol", "since", "complete", "sort", "order"];
+const usual = () => ({ search: "", language: "", task: "", size: "", licence: "", protocol: "", since: "", complete: "hide", sort: "score", order: lowest ? "up" : "down" });
+function remember() {
+  const now = { ...state, order: state.descending ? "down" : "up" }, least = usual(), parts = kept.filter((k) => now[k] !== least[k]).map((k) => `${k}:${encodeURIComponent(now[k])}`);
+  const hash = parts.length ? "#table=" + parts.join(";") : "#";
+  if (hash !== (location.hash || "#")) try { history.replaceState(null, "", hash); } catch { /* it does not matter */ }
+}
+function recall(text) {
+  const then = usual(), known = { language: raw.languages.map((l) => l.code), task: tasks.map((t) => t.name), size: Object.keys(sizes), protocol: raw.protocols, complete: ["hide", "show"] };
+  for (const part of text.split(";")) {
+    const at = part.indexOf(":"), k = part.slice(0, at);
+    try { if (kept.includes(k)) { const v = decodeURIComponent(part.slice(at + 1)); if (!known[k] || known[k].includes(v)) then[k] = v; } } catch { /* no link of this page */ }
+  }
+  Object.assign(state, then, { descending: then.order !== "up" });
 }
 function sortBy(key) {
   if (state.sort === key) state.descending = !state.descending;

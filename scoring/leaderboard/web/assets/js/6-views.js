@@ -72,7 +72,8 @@ async function show() {
   let keys = [];
   try { keys = rest.split(",").map(decodeURIComponent); } catch { /* no link of this page: nobody has that name */ }
   document.title = view === "model" ? `${keys[0]} – ${raw.title}` : raw.title;
-  document.querySelectorAll("nav a").forEach((a) => (a.hash.slice(1) === view ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current")));
+  document.querySelectorAll("nav a").forEach((a) => (a.hash.slice(1) === (view === "table" ? "" : view) ? a.setAttribute("aria-current", "page") : a.removeAttribute("aria-current")));
+  if (view === "table") recall(rest);
   if (view !== "model" && view !== "compare") return view === "transfer" ? transferView() : view === "about" ? aboutView() : tableView();
   try {
     await Promise.all(keys.map(find).filter(Boolean).map(load));
