@@ -41,7 +41,8 @@ func (o slurmOptions) validate(r runOptions) (errs []error) {
 		return errs
 	}
 	choices := append([]string{"", "auto", "none"}, slurm.Runtimes()...)
-	if !slices.Contains(choices, o.Container) {
+	known := slices.Contains(choices, o.Container)
+	if !known {
 		errs = append(errs, usage("bench run --help", "--slurm-container %s: choose one of %v", o.Container, choices[1:]))
 	}
 	if o.Poll < 0 {
@@ -53,7 +54,7 @@ func (o slurmOptions) validate(r runOptions) (errs []error) {
 		}
 	}
 	switch {
-	case r.image == "" && !slices.Contains([]string{"", "auto", "none"}, o.Container):
+	case r.image == "" && known && !slices.Contains([]string{"", "auto", "none"}, o.Container):
 		errs = append(errs, usage("name the file of an image with --image (.sif, .sqsh, .tar)", "--slurm-container %s needs an image", o.Container))
 	case r.image != "" && o.Container == "none":
 		errs = append(errs, usage("leave out one of the two", "--image is not used with --slurm-container none"))

@@ -115,6 +115,9 @@ func (e *Executor) Check(ctx context.Context) error {
 	return err
 }
 
+// checkTimeout bounds the first question to Slurm: people wait for the answer.
+const checkTimeout = 9 * time.Second
+
 // look asks about the cluster, once.
 func (e *Executor) look(ctx context.Context) (*place, error) {
 	e.mu.Lock()
@@ -122,7 +125,12 @@ func (e *Executor) look(ctx context.Context) (*place, error) {
 	if e.place != nil {
 		return e.place, nil
 	}
-	all, err := e.cluster.partitions(ctx)
+	if conf := os.Getenv("SLURM_CONF"); conf != "" && !exists(conf) { // Slurm's commands wait a minute for it
+		return nil, &runner.PreconditionError{What: "SLURM_CONF names " + conf + ", which is not there", Hint: "point SLURM_CONF at the cluster's slurm.conf, or unset it where Slurm knows where that is"}
+	}
+	quick, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	all, err := e.cluster.partitions(quick)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
