@@ -170,6 +170,9 @@ objects() {
   "persistentVolumeReclaimPolicy":"Retain","storageClassName":"","hostPath":{"path":"$dir/volume"},"claimRef":{"namespace":"lab","name":"work"}}},
  {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"work","namespace":"lab"},"spec":{"accessModes":["ReadWriteMany"],
   "storageClassName":"","volumeName":"work","resources":{"requests":{"storage":"10Gi"}}}},
+ {"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"trainer","namespace":"lab"}},
+ {"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"low"},"value":-1},
+ {"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"nvidia"},"handler":"runc"},
  {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"bench","namespace":"lab"},"rules":[
   {"apiGroups":["batch"],"resources":["jobs"],"verbs":["get","list","create","delete"]},
   {"apiGroups":[""],"resources":["pods"],"verbs":["get","list","create","delete"]},
@@ -204,7 +207,7 @@ down() {
   sleep 1
   # Shims of sandboxes that containerd did not see end.
   for id in $(pgrep -f -- "containerd-shim.*$dir/run/containerd.sock" || true); do kill -KILL "$id" 2>/dev/null || true; done
-  grep -o " $dir[^ ]*" /proc/mounts | sort -r | while read -r m; do umount -l "$m" 2>/dev/null || true; done
+  { grep -o " $dir[^ ]*" /proc/mounts || true; } | sort -r | while read -r m; do umount -l "$m" 2>/dev/null || true; done
   ip link delete benchk8s0 2>/dev/null || true
   for id in $(ip netns list 2>/dev/null | sed -n 's/^\(cni-[^ ]*\).*/\1/p'); do ip netns delete "$id" 2>/dev/null || true; done
   rm -rf "$dir"

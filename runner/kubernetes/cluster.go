@@ -288,6 +288,29 @@ func (c *cluster) hasGPUs(ctx context.Context, resource string) (bool, error) {
 	return false, err
 }
 
+// passes says whether an error may pass by itself: the API server is away, or
+// forbids everything in its first moments, or a login has run out and is
+// renewed.
+func passes(err error) bool {
+	e, ok := errors.AsType[*apiError](err)
+	return ok && (e.Code == http.StatusForbidden || e.Code == http.StatusUnauthorized) || errors.As(err, new(*awayError))
+}
+
+// persist tries again what may pass, for some time.
+func (c *cluster) persist(ctx context.Context, patience time.Duration, do func() error) error {
+	for end := time.Now().Add(patience); ; {
+		err := do()
+		if err == nil || !passes(err) || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(c.poll):
+		}
+	}
+}
+
 // precondition turns errors that the user can do something about into
 // *runner.PreconditionError.
 func (c *cluster) precondition(err error) error {

@@ -203,7 +203,7 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 	for {
 		v, err := h.c.view(ctx, h.r.Job, h.r.Run)
 		if err != nil {
-			if _, away := errors.AsType[*awayError](err); !away || time.Since(seen) > h.e.o.Patience {
+			if !passes(err) || time.Since(seen) > h.e.o.Patience {
 				return job.Exit{}, h.c.precondition(err)
 			}
 			time.Sleep(h.c.poll)

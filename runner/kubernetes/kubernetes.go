@@ -257,7 +257,10 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 		return nil, err
 	}
 	m := o.manifest(order{batch: b.ID, name: h.r.Job, run: run, in: h.r.Folder + "/in", out: h.r.Folder + "/out", model: model, gpu: gpu, threads: threads})
-	if err := c.submit(ctx, m); err != nil {
+	// The cluster has answered before, so it is worth waiting for; what it
+	// forbids now it hardly allows in a minute.
+	err = c.persist(ctx, min(time.Minute, o.Patience), func() error { return c.submit(ctx, m) })
+	if err != nil {
 		return nil, c.precondition(err)
 	}
 	return h, nil
@@ -326,7 +329,8 @@ func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 	}
 	notFound := fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
 	var r record
-	switch err := readJSON(d.Executor(), &r); {
+	err := readJSON(d.Executor(), &r)
+	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound
 	case err != nil:
@@ -338,7 +342,11 @@ func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 	if over, err := h.recorded(); err != nil || over {
 		return h, err
 	}
-	v, err := h.c.view(ctx, r.Job, r.Run)
+	var v view
+	err = h.c.persist(ctx, min(10*time.Second, e.o.Patience), func() (err error) {
+		v, err = h.c.view(ctx, r.Job, r.Run)
+		return err
+	})
 	if err != nil {
 		return nil, h.c.precondition(err)
 	}

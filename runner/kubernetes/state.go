@@ -231,6 +231,9 @@ func exitOf(p *pod, c containerStatus) job.Exit {
 			return x
 		}
 	}
+	if p.Metadata.DeletionTimestamp != nil && !x.OOMKilled && (x.Signal == int(syscall.SIGTERM) || x.Signal == int(syscall.SIGKILL)) {
+		x.Stopped, x.Detail = true, "its pod was deleted by somebody else"
+	}
 	if t == nil {
 		x.Stopped = true
 		x.Detail = cmp.Or(strings.TrimSpace(p.Status.Reason+" "+p.Status.Message), "the pod ended and its container's end is not known")
