@@ -171,6 +171,7 @@ objects() {
  {"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"work","namespace":"lab"},"spec":{"accessModes":["ReadWriteMany"],
   "storageClassName":"","volumeName":"work","resources":{"requests":{"storage":"10Gi"}}}},
  {"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"trainer","namespace":"lab"}},
+ {"apiVersion":"v1","kind":"Service","metadata":{"name":"work","namespace":"lab"},"spec":{"ports":[{"port":80}]}},
  {"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"low"},"value":-1},
  {"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"nvidia"},"handler":"runc"},
  {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"bench","namespace":"lab"},"rules":[
