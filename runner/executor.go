@@ -42,7 +42,9 @@ type Handle interface {
 	Wait(ctx context.Context) (job.Exit, error)
 	// Stop ends the batch. Stopping an ended one is not an error.
 	Stop(ctx context.Context) error
-	// Where describes the place for records: host, device, image.
+	// Where describes the place for records: host, device, image. Its host may
+	// be a whole cluster at first, and change once, before any job appears in
+	// Dir.Out.
 	Where() Where
 }
 

@@ -153,7 +153,8 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 			c.release()
 			return ended{requeue: w.rest(), err: err}
 		}
-		w.emit(Event{Type: "start", Batch: c.batch.ID, Model: c.batch.Model.ID, Attempt: c.attempt, Where: &w.where, Total: len(c.batch.Jobs)})
+		where := w.where
+		w.emit(Event{Type: "start", Batch: c.batch.ID, Model: c.batch.Model.ID, Attempt: c.attempt, Where: &where, Total: len(c.batch.Jobs)})
 	}
 
 	type waited struct {
@@ -170,12 +171,14 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 	for {
 		select {
 		case <-tick.C:
+			w.whereabouts(h)
 			w.events()
 			if err := w.harvest(report); err != nil {
 				c.release()
 				return ended{requeue: w.rest(), err: err}
 			}
 		case r := <-done:
+			w.whereabouts(h)
 			w.events()
 			if err := w.harvest(report); err != nil {
 				c.release()
@@ -192,6 +195,14 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 			}
 			return w.finish(r.exit, r.err, report)
 		}
+	}
+}
+
+// whereabouts notes the host of a batch that a cluster has placed by now.
+func (w *watch) whereabouts(h Handle) {
+	if now := h.Where(); now.Host != "" && now.Host != w.where.Host {
+		w.where = now
+		w.claim.start(w.begun, now) // for whoever takes the batch over, if it can be written
 	}
 }
 
