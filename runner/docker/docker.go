@@ -379,6 +379,7 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting 
 		if err := c.Remove(ctx); err != nil {
 			return nil, precondition(err, e.o.BuildHint)
 		}
+		e.freeGPU(r.Run, r.Where.GPUs)
 		return nil, errors.Join(notFound, h.clean(ctx), remove(d.Executor()))
 	}
 	if containers.IsKind(err, containers.Gone) {
