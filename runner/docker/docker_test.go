@@ -208,6 +208,9 @@ func hostileOutStops(l *lab) {
 		}
 	})
 	t.Run("a flood of lines", func(t *testing.T) {
+		if l.e.Copies() {
+			t.Skip("logs come the same way")
+		}
 		d, _, x := (&lab{t, l.e, l.o}).attack("print", nil)
 		if s := size(d.Log()); x.Code != 0 || s > maxLog+1<<10 || s < maxLog/2 {
 			t.Errorf("exit %+v; the log has %d bytes", x, s)
@@ -417,7 +420,12 @@ func staleContainer(l *lab) {
 	if _, err := l.open().launch(t.Context(), b, d); err != nil { // and nobody watches
 		t.Fatal(err)
 	}
-	if err := os.RemoveAll(string(d)); err != nil {
+	// The container may be making files there.
+	err := os.RemoveAll(string(d))
+	for end := time.Now().Add(10 * time.Second); err != nil && time.Now().Before(end); err = os.RemoveAll(string(d)) {
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	fresh := runnertest.WriteBatch(t, d, 1, stub.Script{})
