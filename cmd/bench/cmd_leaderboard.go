@@ -20,6 +20,7 @@ import (
 	"bench/scoring/leaderboard"
 	"bench/scoring/leaderboard/figure"
 	"bench/scoring/leaderboard/web"
+	"bench/scoring/results"
 	"bench/tasks/all"
 
 	"github.com/spf13/cobra"
@@ -38,6 +39,7 @@ type boardFlags struct {
 	score, errors, ranks   string
 	languages, tasks, sets []string
 	columns                []leaderboard.Column // instead of a suite
+	rates                  results.Rates
 }
 
 func newLeaderboard(a *app) *cobra.Command {
@@ -79,6 +81,9 @@ that lack a data set follow apart, with what is missing.`,
 	f.StringVar(&b.plot, "plot", "", "draw the scores and their intervals into this file instead (.svg, .pdf, .png, .eps); of one --dataset the seeds too")
 	f.StringVar(&b.transfer, "transfer", "", "html and json: with the table of bench transfer that this file holds, as its --scores or --models (default: the paper's models, if all their scores are recorded)")
 	f.IntVar(&b.top, "top", 30, "models in the plot")
+	f.Float64Var(&b.rates.WattsPerGPU, "watts-per-gpu", 0, "power of a GPU, where its energy was not measured (default: as the runs estimated it; 250)")
+	f.Float64Var(&b.rates.CO2eKgPerKWh, "carbon", results.CO2eKgPerKWh, "kg CO2e that a kilowatt hour emits")
+	f.Float64Var(&b.rates.PricePerGPUHour, "price", 0, "price of a GPU hour, in any currency")
 	f.BoolVar(&b.everyone, "incomplete", false, "text: list all incomplete models")
 	return c
 }
@@ -90,6 +95,9 @@ func (a *app) leaderboard(f boardFlags) error {
 	whole := f.format == "html" || f.format == "json" || a.json && f.format == "text"
 	if f.transfer != "" && !whole {
 		return usage("bench leaderboard --format html --transfer "+f.transfer, "--transfer is for the page and for JSON")
+	}
+	if err := (costOptions{cmp.Or(f.rates.WattsPerGPU, results.WattsPerGPU), f.rates.CO2eKgPerKWh, f.rates.PricePerGPUHour}).validate(); err != nil {
+		return err
 	}
 	plot := ""
 	if f.plot != "" {
@@ -209,6 +217,9 @@ func (a *app) board(f boardFlags) (*leaderboard.Board, error) {
 			return nil, err
 		}
 		o.Losses = losses(home)
+	}
+	if f.rates != (results.Rates{}) {
+		o.Rates = &f.rates
 	}
 	o.Filters.Languages, o.Filters.Tasks, o.Filters.Datasets = f.languages, f.tasks, f.sets
 	for _, t := range all.All() {
@@ -337,6 +348,14 @@ func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
 			header = append(header, ">"+l.Code)
 		}
 	}
+	costs := func(r leaderboard.Row) bool { return r.GPUSeconds > 0 }
+	costly := slices.ContainsFunc(b.Models, costs) || slices.ContainsFunc(b.Unranked, costs)
+	if costly {
+		header = append(header, ">GPU h", ">kWh", ">kg CO2e")
+		if b.Rates.PricePerGPUHour > 0 {
+			header = append(header, ">price")
+		}
+	}
 	header = append(header, ">collapsed", ">by medians")
 	line := func(r leaderboard.Row, rank string) []string {
 		out := []string{rank, ui.Clip(rowName(b, r), 60), size(r.Parameters), aggText(r.Overall)}
@@ -344,6 +363,16 @@ func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
 			for _, l := range b.Languages {
 				out = append(out, aggText(r.ByLanguage[l.Code]))
 			}
+		}
+		if costly {
+			cells := []string{"", "", "", ""}
+			if costs(r) {
+				cells = []string{fmt.Sprintf("%.2f", r.GPUSeconds/3600), fmt.Sprintf("%.2f", r.EnergyKWh), fmt.Sprintf("%.2f", r.CO2eKg), fmt.Sprintf("%.2f", r.Price)}
+			}
+			if b.Rates.PricePerGPUHour == 0 {
+				cells = cells[:3]
+			}
+			out = append(out, cells...)
 		}
 		if r.Collapsed == 0 || r.Overall.Median.Undefined != "" {
 			return append(out, "", "")
@@ -392,6 +421,17 @@ func boardText(w io.Writer, b *leaderboard.Board, everyone bool) error {
 	for _, l := range b.LeftOut {
 		fmt.Fprintf(w, "left out: %s (%s of %s)\n", plain(l.Reason), plural(l.Records, "record"), plural(len(l.Models), "model"))
 	}
+	gpu, estimated := 0.0, 0.0
+	for _, r := range slices.Concat(b.Models, b.Unranked) {
+		gpu, estimated = gpu+r.GPUSeconds, estimated+r.EstimatedGPUSeconds
+	}
+	if estimated > 0 {
+		watts := "the runs' estimate"
+		if b.Rates.WattsPerGPU > 0 {
+			watts = fmt.Sprintf("%g W", b.Rates.WattsPerGPU)
+		}
+		fmt.Fprintf(w, "kWh: for %.0f %% of the GPU hours not measured, but %s times the time\n", 100*estimated/gpu, watts)
+	}
 	if collapsed > 0 {
 		fmt.Fprintf(w, "collapsed: seeds that learnt nothing although the model can; they are part of the scores, but hardly of the scores by medians\n")
 	}
@@ -423,9 +463,11 @@ func boardCSV(w io.Writer, b *leaderboard.Board) error {
 			header = append(header, n, n+"_half_width", n+"_median", n+"_collapsed")
 		}
 	}
+	header = append(header, "gpu_hours", "energy_kwh", "estimated_gpu_hours", "co2e_kg", "price")
 	if err := out.Write(header); err != nil {
 		return err
 	}
+	decimal := func(x float64) string { return strconv.FormatFloat(x, 'f', 4, 64) }
 	for _, r := range slices.Concat(b.Models, b.Unranked) {
 		line := []string{"", "", ""}
 		if r.Rank != nil {
@@ -447,6 +489,10 @@ func boardCSV(w io.Writer, b *leaderboard.Board) error {
 				continue
 			}
 			line = append(line, number(m.Mean), number(m.HalfWidthT), number(m.Median), strconv.Itoa(len(c.Collapsed)))
+		}
+		line = append(line, decimal(r.GPUSeconds/3600), decimal(r.EnergyKWh), decimal(r.EstimatedGPUSeconds/3600), decimal(r.CO2eKg), "")
+		if b.Rates.PricePerGPUHour > 0 {
+			line[len(line)-1] = decimal(r.Price)
 		}
 		if err := out.Write(line); err != nil {
 			return err

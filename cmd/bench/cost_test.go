@@ -1,9 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"strings"
 	"testing"
 
+	"bench/scoring"
+	"bench/scoring/leaderboard"
 	"bench/scoring/results"
+	"bench/scoring/stats"
 )
 
 func TestUsedLine(t *testing.T) {
@@ -33,5 +38,37 @@ func TestUsedLine(t *testing.T) {
 		if bad.validate() == nil {
 			t.Errorf("%+v is accepted", bad)
 		}
+	}
+}
+
+// Costs are columns of the board as soon as a model has any.
+func TestBoardCosts(t *testing.T) {
+	agg := leaderboard.Agg{Value: scoring.Num(50), HalfWidth: scoring.Num(1), Median: scoring.Num(50)}
+	rank := &stats.Ranks{Lo: 1, Hi: 1}
+	b := &leaderboard.Board{Protocols: []string{"paper"}, Models: []leaderboard.Row{
+		{Model: "big", Protocol: "paper", Overall: agg, Rank: rank, Position: 1, GPUSeconds: 7200, EnergyKWh: 0.5, CO2eKg: 0.08, Price: 5, EstimatedGPUSeconds: 1800},
+		{Model: "baseline:x", Protocol: "paper", Overall: agg, Rank: rank, Position: 2},
+	}}
+	show := func() string {
+		var w bytes.Buffer
+		if err := boardText(&w, b, false); err != nil {
+			t.Fatal(err)
+		}
+		return w.String()
+	}
+	if s := show(); !strings.Contains(s, "GPU h   kWh  kg CO2e  collapsed") || !strings.Contains(s, "2.00  0.50     0.08") || !strings.Contains(s, "kWh: for 25 % of the GPU hours not measured, but the runs' estimate times the time") || strings.Contains(s, "price") {
+		t.Errorf("without a price\n%s", s)
+	}
+	b.Rates = results.Rates{WattsPerGPU: 400, PricePerGPUHour: 2.5}
+	if s := show(); !strings.Contains(s, "kg CO2e  price") || !strings.Contains(s, "0.08   5.00") || !strings.Contains(s, "but 400 W times") {
+		t.Errorf("with a price\n%s", s)
+	}
+	var w bytes.Buffer
+	if err := boardCSV(&w, b); err != nil || !strings.Contains(w.String(), ",2.0000,0.5000,0.5000,0.0800,5.0000\n") || !strings.Contains(w.String(), ",0.0000,0.0000,0.0000,0.0000,0.0000\n") {
+		t.Errorf("%v\n%s", err, w.String())
+	}
+	b.Models = b.Models[1:]
+	if s := show(); strings.Contains(s, "GPU") || strings.Contains(s, "kWh") {
+		t.Errorf("without GPUs\n%s", s)
 	}
 }

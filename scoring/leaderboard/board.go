@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bench/scoring"
+	"bench/scoring/results"
 	"bench/scoring/stats"
 )
 
@@ -24,14 +25,15 @@ type Board struct {
 	Bench  string    `json:"bench"`           // version of the program
 	Newest time.Time `json:"newest,omitzero"` // when the newest record was finished
 
-	Score     string   `json:"score"`     // mean, or rank: the successor's rank score, the lower the better
-	Errors    string   `json:"errors"`    // propagated, or mean: the reference's mean of half-widths
-	Ranks     string   `json:"ranks"`     // intervals, or euroeval: the successor's dense ranks
-	Level     float64  `json:"level"`     // of all intervals
-	Protocols []string `json:"protocols"` // whose scores are in it
-	Mixed     bool     `json:"mixed"`     // more than one protocol: the scores are not the same quantity
-	Partial   bool     `json:"partial"`   // scores on partial data sets are in it
-	Filters   Filters  `json:"filters"`
+	Score     string        `json:"score"`     // mean, or rank: the successor's rank score, the lower the better
+	Errors    string        `json:"errors"`    // propagated, or mean: the reference's mean of half-widths
+	Ranks     string        `json:"ranks"`     // intervals, or euroeval: the successor's dense ranks
+	Level     float64       `json:"level"`     // of all intervals
+	Protocols []string      `json:"protocols"` // whose scores are in it
+	Mixed     bool          `json:"mixed"`     // more than one protocol: the scores are not the same quantity
+	Partial   bool          `json:"partial"`   // scores on partial data sets are in it
+	Filters   Filters       `json:"filters"`
+	Rates     results.Rates `json:"rates"` // of energy, emission and price
 
 	Languages []Language    `json:"languages"`
 	Tasks     []TaskInfo    `json:"tasks"`
@@ -141,7 +143,10 @@ type Row struct {
 	EnergyKWh   float64   `json:"energy_kwh"`
 	CO2eKg      float64   `json:"co2e_kg"`
 	// EnergySource says how EnergyKWh is known, as in records; "": no GPU was used.
-	EnergySource string `json:"energy_source,omitempty"`
+	EnergySource string  `json:"energy_source,omitempty"`
+	Price        float64 `json:"price,omitempty"`
+	// EstimatedGPUSeconds are those whose energy was not measured.
+	EstimatedGPUSeconds float64 `json:"estimated_gpu_seconds,omitempty"`
 }
 
 // Cell is one model on one data set. Scores are on the scale that people read.
@@ -158,12 +163,15 @@ type Cell struct {
 	Finished  time.Time                  `json:"finished,omitzero"`
 	Warnings  []string                   `json:"warnings,omitempty"`
 
-	WallSeconds  float64           `json:"wall_seconds"`
-	GPUSeconds   float64           `json:"gpu_seconds"`
-	EnergyKWh    float64           `json:"energy_kwh"`
-	CO2eKg       float64           `json:"co2e_kg"`
-	EnergySource string            `json:"energy_source,omitempty"`
-	Versions     map[string]string `json:"versions,omitempty"` // of libraries
+	WallSeconds  float64 `json:"wall_seconds"`
+	GPUSeconds   float64 `json:"gpu_seconds"`
+	EnergyKWh    float64 `json:"energy_kwh"`
+	CO2eKg       float64 `json:"co2e_kg"`
+	EnergySource string  `json:"energy_source,omitempty"`
+	Price        float64 `json:"price,omitempty"`
+	// See Row.
+	EstimatedGPUSeconds float64           `json:"estimated_gpu_seconds,omitempty"`
+	Versions            map[string]string `json:"versions,omitempty"` // of libraries
 
 	primary stats.Estimate
 	halfZ   scoring.Value

@@ -49,6 +49,8 @@ type Options struct {
 	// Losses returns the validation losses of a job as [step, loss], nil if they
 	// are not known. Nil: the board has none.
 	Losses func(job string) [][2]float64
+	// Rates count what trainings cost; nil: results.PaperRates.
+	Rates *results.Rates
 }
 
 // OptionError says that an option makes no sense.
@@ -66,6 +68,7 @@ func Build(recs []results.Record, o Options) (*Board, error) {
 		}
 	}
 	o.Score, o.Errors = cmp.Or(o.Score, ScoreMean), cmp.Or(o.Errors, ErrorsPropagated)
+	o.Rates = cmp.Or(o.Rates, &results.PaperRates)
 	if o.Ranks != RanksIntervals && o.Ranks != RanksEuroEval {
 		return nil, &OptionError{fmt.Sprintf("there are no ranks %q; there are intervals and euroeval", o.Ranks)}
 	}
@@ -102,7 +105,7 @@ func Build(recs []results.Record, o Options) (*Board, error) {
 	recs = b.oneBuild(recs)
 	board := &Board{
 		Type: "leaderboard", Schema: Schema, Bench: o.Bench, Score: o.Score, Errors: o.Errors, Ranks: o.Ranks, Level: stats.Level,
-		Protocols: protocols, Mixed: len(protocols) > 1, Partial: o.Partial, Filters: o.Filters,
+		Protocols: protocols, Mixed: len(protocols) > 1, Partial: o.Partial, Filters: o.Filters, Rates: *o.Rates,
 		Languages: []Language{}, Tasks: []TaskInfo{}, Datasets: []DatasetInfo{}, Models: []Row{}, Unranked: []Row{}, LeftOut: []LeftOut{}, Notes: []string{},
 	}
 	b.rows(board, recs)
@@ -343,7 +346,7 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 		sources := map[string]bool{}
 		for _, name := range slices.Sorted(maps.Keys(newest[k])) {
 			r := newest[k][name]
-			c := cell(r, b.tasks[r.Dataset.Task], b.o.Losses)
+			c := cell(r, b.tasks[r.Dataset.Task], b.o)
 			row.Datasets[name] = c
 			row.Parameters = max(row.Parameters, r.Model.Parameters)
 			row.MaxLength, row.Vocabulary = max(row.MaxLength, r.Model.MaxLength), max(row.Vocabulary, r.Model.Vocabulary)
@@ -359,6 +362,8 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 					sources[s] = true
 				}
 			}
+			row.Price += c.Price
+			row.EstimatedGPUSeconds += c.EstimatedGPUSeconds
 		}
 		row.EnergySource = strings.Join(slices.Sorted(maps.Keys(sources)), " | ")
 		has := false
@@ -385,17 +390,21 @@ func (b *builder) rows(board *Board, recs []results.Record) {
 
 // cell turns a record into what the board keeps of it. The ranked metric's mean
 // is NaN if there is none.
-func cell(r results.Record, t Task, losses func(string) [][2]float64) Cell {
+func cell(r results.Record, t Task, o Options) Cell {
 	c := Cell{
 		Metrics: map[string]CellMetric{}, Seeds: []int{}, Scores: map[string][]scoring.Value{}, Collapsed: r.Collapsed, Partial: r.Dataset.Partial,
-		Finished: r.Finished, WallSeconds: r.WallSeconds, GPUSeconds: r.GPUSeconds, Versions: r.Versions, primary: stats.Estimate{Mean: math.NaN()},
+		Finished: r.Finished, Versions: r.Versions, primary: stats.Estimate{Mean: math.NaN()},
 	}
 	if r.Imported != nil {
 		c.Imported, c.Version = r.Imported.Format, r.Imported.Version
 	}
-	if r.EnergyKWh != nil && r.CO2eKg != nil {
-		c.EnergyKWh, c.CO2eKg, c.EnergySource = *r.EnergyKWh, *r.CO2eKg, r.EnergySource
+	var used results.Usage
+	for _, p := range r.Replicates {
+		used.Add(p.Usage())
 	}
+	cost := o.Rates.Cost(used)
+	c.WallSeconds, c.GPUSeconds, c.EstimatedGPUSeconds, c.EnergyKWh, c.CO2eKg, c.Price = used.WallSeconds, used.GPUSeconds, used.EstimatedSeconds, cost.KWh, cost.CO2eKg, cost.Price
+	c.EnergySource = r.EnergySource
 	scale := map[string]float64{}
 	for _, m := range t.Metrics {
 		scale[m.Name] = m.Scale
@@ -405,8 +414,8 @@ func cell(r results.Record, t Task, losses func(string) [][2]float64) Cell {
 		c.Seeds = append(c.Seeds, p.Seed)
 		known = known || p.Device != ""
 		var curve [][2]float64
-		if losses != nil && p.Job != "" {
-			curve = losses(p.Job)
+		if o.Losses != nil && p.Job != "" {
+			curve = o.Losses(p.Job)
 		}
 		c.Runs = append(c.Runs, Run{
 			ValidationLosses: curve,

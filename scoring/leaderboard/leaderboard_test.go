@@ -300,6 +300,32 @@ func TestOtherTasks(t *testing.T) {
 	}
 }
 
+// What models cost, at the rates asked for; energy that was measured is what it
+// is at any rate.
+func TestCosts(t *testing.T) {
+	a, b := rec("m", "dane", "ner", "paper", .5, .6), rec("m", "scala-da", "acceptability", "paper", .5, .6)
+	for _, r := range []results.Record{a, b} {
+		for i := range r.Replicates {
+			r.Replicates[i].Device, r.Replicates[i].GPUs, r.Replicates[i].Seconds = "cuda", 1, results.Seconds{Train: 1800}
+		}
+	}
+	a.Replicates[0].Energy = &results.Energy{Joules: 3.6e6, Source: "nvml"}
+	// Four half hours: one measured at 1 kWh, three at 250 W.
+	m := build(t, []results.Record{a, b}, leaderboard.Options{}).Models[0]
+	if math.Abs(m.EnergyKWh-1.375) > 1e-12 || math.Abs(m.CO2eKg-.22) > 1e-12 || m.Price != 0 || m.GPUSeconds != 7200 || m.EstimatedGPUSeconds != 5400 {
+		t.Errorf("as the paper counts: %v kWh, %v kg, price %v, %v and %v GPU s", m.EnergyKWh, m.CO2eKg, m.Price, m.GPUSeconds, m.EstimatedGPUSeconds)
+	}
+	// 1 kWh + 1.5 h × 1000 W; 2 h at 3 an hour
+	board := build(t, []results.Record{a, b}, leaderboard.Options{Rates: &results.Rates{WattsPerGPU: 1000, CO2eKgPerKWh: .5, PricePerGPUHour: 3}})
+	m = board.Models[0]
+	if math.Abs(m.EnergyKWh-2.5) > 1e-12 || math.Abs(m.CO2eKg-1.25) > 1e-12 || math.Abs(m.Price-6) > 1e-12 || board.Rates.WattsPerGPU != 1000 {
+		t.Errorf("at other rates: %v kWh, %v kg, price %v, %+v", m.EnergyKWh, m.CO2eKg, m.Price, board.Rates)
+	}
+	if c := m.Datasets["dane"]; c.GPUSeconds != 3600 || c.EstimatedGPUSeconds != 1800 || math.Abs(c.EnergyKWh-1.5) > 1e-12 {
+		t.Errorf("on one data set: %+v", c)
+	}
+}
+
 func TestFilters(t *testing.T) {
 	small, old := rec("small", "dane", "ner", "paper", .5, .6), rec("old", "dane", "ner", "paper", .5, .6)
 	small.Model.Parameters = 10

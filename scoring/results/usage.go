@@ -82,9 +82,9 @@ func (p Replicate) energySource() string {
 
 // Rates turn usage into energy, emission and money.
 type Rates struct {
-	WattsPerGPU     float64 // where it was not measured; 0: as estimated when the job ended
-	CO2eKgPerKWh    float64
-	PricePerGPUHour float64 // in any currency; 0: not said
+	WattsPerGPU     float64 `json:"watts_per_gpu,omitempty"` // where it was not measured; 0: as estimated when the job ended
+	CO2eKgPerKWh    float64 `json:"co2e_kg_per_kwh"`
+	PricePerGPUHour float64 `json:"price_per_gpu_hour,omitempty"` // in any currency; 0: not said
 }
 
 // Cost is what usage costs.

@@ -38,7 +38,7 @@ function trained(s) {
 function modelView(m) {
   const row = window.details[m.key], list = datasets.map((d) => [d, complete(m, d)]).filter(([, s]) => s);
   const hasCurves = list.some(([, s]) => s.curves.length), hasRuns = list.some(([, s]) => s.runs.length), hasSecond = list.some(([, s]) => s.second);
-  const cost = [row.gpu_seconds && `${(row.gpu_seconds / 3600).toFixed(1)} GPU hours`, row.wall_seconds && `${duration(row.wall_seconds)} in all`, row.energy_kwh && `${row.energy_kwh.toFixed(2)} kWh${row.energy_source ? (row.energy_source.includes("estimate") ? " (estimated)" : " (measured)") : ""}`, row.co2e_kg && `${row.co2e_kg.toFixed(2)} kg CO₂e`];
+  const cost = [row.gpu_seconds && `${(row.gpu_seconds / 3600).toFixed(1)} GPU hours`, row.wall_seconds && `${duration(row.wall_seconds)} in all`, row.energy_kwh && `${row.energy_kwh.toFixed(2)} kWh${row.energy_source ? (row.energy_source.includes("estimate") ? " (estimated)" : " (measured)") : ""}`, row.co2e_kg && `${row.co2e_kg.toFixed(2)} kg CO₂e`, row.price && `price ${row.price.toFixed(2)}`];
   const versions = {};
   for (const c of Object.values(row.datasets)) Object.assign(versions, c.versions);
   const imported = [...new Set(Object.values(row.datasets).filter((c) => c.imported).map((c) => (c.imported + " " + (c.version || "")).trim()))];
