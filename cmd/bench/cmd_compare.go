@@ -2,22 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"runtime"
 	"slices"
 	"strings"
 
-	"bench/datasets"
 	"bench/internal/ui"
-	"bench/runner/job"
 	"bench/scoring/compare"
 	"bench/scoring/leaderboard"
-	"bench/scoring/results"
-	"bench/scoring/stats"
-	"bench/tasks"
 
 	"github.com/spf13/cobra"
 )
@@ -33,9 +25,10 @@ type compareFlags struct {
 func newCompare(a *app) *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{
-		Use: "compare MODEL MODEL", Short: "Say whether two models differ, on each data set and overall", Args: cobra.ExactArgs(2),
+		Use: "compare MODEL MODEL…", Short: "Say whether two models differ, on each data set and overall", Args: cobra.MinimumNArgs(2),
 		Long: `Say whether two models differ, on each data set and overall. A model is named as
-in the leaderboard, with @revision if there are several.
+in the leaderboard, with @revision if there are several. Of more than two models,
+each is compared with each, and p-values are corrected over all pairs.
 
 Where the predictions of both are kept and the data set is built, the models are
 compared item by item on the whole test split: the error is that of other seeds
@@ -48,7 +41,15 @@ find a true difference of this size in four cases of five: so many seeds with
 these items, or so many test items with these seeds.`,
 		Example: `  bench compare org/model other/model
   bench compare org/model other/model --dataset scala-da --method randomisation --json`,
-		RunE: func(c *cobra.Command, args []string) error { return a.compare(c.Context(), args[0], args[1], f) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.check(); err != nil {
+				return err
+			}
+			if len(args) > 2 {
+				return a.compareAll(c.Context(), args, f)
+			}
+			return a.compare(c.Context(), args[0], args[1], f)
+		},
 	}
 	fs := c.Flags()
 	fs.StringSliceVar(&f.datasets, "dataset", nil, "only these data sets")
@@ -60,14 +61,20 @@ these items, or so many test items with these seeds.`,
 	return c
 }
 
-func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) error {
+// check finds what no comparison can be meant with.
+func (f compareFlags) check() error {
 	if !slices.Contains(compare.Methods, f.method) {
 		return usage("bench compare --help", "there is no method %q; there are %s", f.method, strings.Join(compare.Methods, ", "))
 	}
 	if f.resamples < 100 {
 		return usage("10000 are usual", "%d resamples are too few for a p-value of 0.05 and an interval", f.resamples)
 	}
-	pairs, left, err := a.pairs(nameA, nameB, f)
+	return nil
+}
+
+// compare compares two models.
+func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) error {
+	recs, err := a.records()
 	if err != nil {
 		return err
 	}
@@ -75,44 +82,26 @@ func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) 
 	if err != nil {
 		return err
 	}
-	var cols []leaderboard.Column
-	for _, p := range pairs {
-		cols = append(cols, leaderboard.Column{Name: p.a.Dataset.Name, Task: p.a.Dataset.Task, Languages: p.a.Dataset.Languages})
+	if nameA == nameB {
+		return usage("bench compare MODEL OTHER", "%s is compared with itself", nameA)
 	}
-	weights := leaderboard.Weights(cols)
-	var in []compare.Input
-	for i, p := range pairs {
-		input, err := predictions(home, p)
-		if err != nil {
-			return fmt.Errorf("%s: %w", p.a.Dataset.Name, err)
-		}
-		input.Weight = weights[i]
-		in = append(in, input)
+	models, err := candidates(recs, []string{nameA, nameB}, f)
+	if err != nil {
+		return err
 	}
-	o := stats.Resampling{Resamples: f.resamples, Seed: f.seed, Workers: runtime.GOMAXPROCS(0), Stop: ctx.Done()}
-	done := 0
-	report, err := compare.Models(in, f.method, o, func(r compare.Result) {
-		done++
-		if r.Basis == "predictions" { // the others take no time
-			fmt.Fprintf(a.stderr, "bench: %s compared (%d of %d)\n", r.Dataset, done, len(in))
-		}
+	pairs, left, err := pairsOf(models[0], models[1], f)
+	if err != nil {
+		return err
+	}
+	e := newEstimator(ctx, home, f, func(model, dataset string) {
+		fmt.Fprintf(a.stderr, "bench: %s: %s read\n", dataset, model)
 	})
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+	report, err := a.report(e, pairs, f)
 	if err != nil {
 		return err
 	}
 	if a.json {
-		return a.encode("comparison", struct {
-			A        string `json:"model_a"`
-			B        string `json:"model_b"`
-			Protocol string `json:"protocol"`
-			Samples  int    `json:"resamples"`
-			Seed     uint64 `json:"seed"`
-			*compare.Report
-			LeftOut []unpaired `json:"left_out"`
-		}{nameA, nameB, pairs[0].a.Protocol, f.resamples, f.seed, report, left})
+		return a.encodeComparison(versus{nameA, nameB, pairs, left, report}, f)
 	}
 	a.compareText(nameA, nameB, pairs[0].a.Protocol, report)
 	for _, l := range left {
@@ -121,86 +110,33 @@ func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) 
 	return nil
 }
 
-// predictions reads what both models predicted, if it is there.
-func predictions(home string, p pair) (compare.Input, error) {
-	metric := p.task.Info().Metrics[0]
-	in := compare.Input{Dataset: p.a.Dataset.Name, Task: p.a.Dataset.Task, Metric: metric.Name, Scale: metric.Scale}
-	in.A, in.B = recorded(p.a, metric.Name), recorded(p.b, metric.Name)
-	if p.a.Imported != nil || p.b.Imported != nil {
-		in.Why = "imported results have no predictions"
-		return in, nil
+func (a *app) encodeComparison(v versus, f compareFlags) error {
+	return a.encode("comparison", struct {
+		A        string `json:"model_a"`
+		B        string `json:"model_b"`
+		Protocol string `json:"protocol"`
+		Samples  int    `json:"resamples"`
+		Seed     uint64 `json:"seed"`
+		*compare.Report
+		LeftOut []unpaired `json:"left_out"`
+	}{v.a, v.b, v.pairs[0].a.Protocol, f.resamples, f.seed, v.report, v.left})
+}
+
+// report compares two models on the data sets of pairs.
+func (a *app) report(e *estimator, pairs []pair, f compareFlags) (*compare.Report, error) {
+	var cols []leaderboard.Column
+	for _, p := range pairs {
+		cols = append(cols, leaderboard.Column{Name: p.a.Dataset.Name, Task: p.a.Dataset.Task, Languages: p.a.Dataset.Languages})
 	}
-	d, err := openScored(home, p.a.Dataset.Name)
-	if errors.Is(err, datasets.ErrNotBuilt) || err == nil && d.data.Digest != p.a.Dataset.Digest {
-		in.Why = "the data set is not built, or built anew: bench data build " + p.a.Dataset.Name
-		return in, nil
-	}
+	in, err := e.inputs(pairs, leaderboard.Weights(cols))
 	if err != nil {
-		return in, err
+		return nil, err
 	}
-	if len(d.rows) < 2 {
-		in.Why = "the test split has fewer than two rows that are scored"
-		return in, nil
+	report, err := compare.Models(in, f.method, e.o)
+	if e.ctx.Err() != nil {
+		return nil, e.ctx.Err()
 	}
-	rules := rulesOf(p.a.Protocol)
-	store := job.Store{Home: home}
-	var runs stats.ItemRuns
-	var counts [2][]tasks.Counts
-	for side, rec := range []results.Record{p.a, p.b} {
-		for _, r := range rec.Replicates {
-			l, err := store.Predictions(job.ID(r.Job), d.ids)
-			if errors.Is(err, fs.ErrNotExist) {
-				in.Why = fmt.Sprintf("the predictions of seed %d of %s are not kept here", r.Seed, rec.Model.ID)
-				return in, nil
-			}
-			if err != nil {
-				return in, err
-			}
-			sampler, err := p.task.Prepare(d.data.Meta, d.test, l, rules)
-			if err != nil {
-				return in, fmt.Errorf("%s, seed %d: %w", rec.Model.ID, r.Seed, err)
-			}
-			c, ok := sampler.Counts(metric.Name)
-			if !ok {
-				return in, fmt.Errorf("%s cannot be resampled", metric.Name)
-			}
-			items, err := c.Items(d.rows)
-			if err != nil {
-				return in, err
-			}
-			counts[side], runs = append(counts[side], c), append(runs, items)
-		}
-	}
-	in.Runs, in.SeedsA, in.SeedsB, in.Items = runs, len(counts[0]), len(counts[1]), len(d.rows)
-	in.Pool = func() (stats.Pool, error) {
-		k := min(in.SeedsA, in.SeedsB)
-		items, err := tasks.Pool(slices.Concat(counts[0][:k], counts[1][:k]), d.rows)
-		return stats.ItemPool{Items: items}, err
-	}
-	return in, nil
-}
-
-// recorded are a record's raw scores.
-func recorded(r results.Record, metric string) []float64 {
-	var out []float64
-	for _, p := range r.Replicates {
-		if v, ok := p.Scores[metric]; ok && v.Undefined == "" {
-			out = append(out, v.X)
-		}
-	}
-	return out
-}
-
-// rulesOf are the scoring rules of a protocol. That questions drawn twice count
-// once is left out: here it would hide how much the score depends on the items.
-func rulesOf(protocol string) tasks.Rules {
-	name, _, _ := strings.Cut(protocol, "{")
-	for _, p := range job.Protocols() {
-		if p.Name == name {
-			return tasks.Rules{DropTruncated: p.Scoring.DropTruncated}
-		}
-	}
-	return tasks.Rules{}
+	return report, err
 }
 
 func (a *app) compareText(nameA, nameB, protocol string, r *compare.Report) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"bench/scoring"
 	"bench/scoring/stats"
 	"bench/tasks"
-	"bench/tasks/all"
 
 	"github.com/spf13/cobra"
 )
@@ -67,34 +65,6 @@ twice once, and leaves out words that truncation cut off, as the original does.`
 	fs.Uint64Var(&f.seed, "seed", 4242, "of the resamples; the same seed gives the same numbers on any machine")
 	fs.IntVar(&f.onSeed, "on-seed", 0, fmt.Sprintf("score the first file on the sample of this seed, from %d on", job.FirstSeed))
 	return c
-}
-
-// scoredSet is a built data set, as those who score it need it.
-type scoredSet struct {
-	data *datasets.Dataset
-	task tasks.Task
-	test []datasets.Row
-	ids  []string // of the test rows
-	rows []int    // that are scored: not empty
-}
-
-func openScored(home, name string) (*scoredSet, error) {
-	data, err := datasets.Open(filepath.Join(home, "datasets", name))
-	if err != nil {
-		return nil, err
-	}
-	d := &scoredSet{data: data}
-	if d.task, err = all.Lookup(string(data.Kind)); err != nil {
-		return nil, err
-	}
-	if d.test, err = data.Rows(datasets.Test); err != nil {
-		return nil, err
-	}
-	for _, r := range d.test {
-		d.ids = append(d.ids, r.ID)
-	}
-	d.rows = runner.Scored(data.Kind, d.test)
-	return d, nil
 }
 
 // fileScore is what one file of predictions is worth, or all of them together.

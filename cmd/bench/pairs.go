@@ -24,34 +24,30 @@ type unpaired struct {
 	Why     string `json:"why"`
 }
 
-// pairs finds the records to compare: those of both models under one protocol,
+// candidate is a model with the records of it that were asked for.
+type candidate struct {
+	name string
+	recs []results.Record
+}
+
+// candidates finds the records of models, named as in the leaderboard.
+func candidates(recs []results.Record, names []string, f compareFlags) ([]candidate, error) {
+	var out []candidate
+	for _, name := range names {
+		of, err := recordsOf(recs, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, candidate{name, slices.DeleteFunc(of, func(r results.Record) bool { return !f.takes(r) })})
+	}
+	return out, nil
+}
+
+// pairsOf finds the records to compare: those of both models under one protocol,
 // on the same bytes, the earlier task first; and which data sets of either model,
 // or of those asked for, are left out.
-func (a *app) pairs(nameA, nameB string, f compareFlags) ([]pair, []unpaired, error) {
-	recs, err := a.records()
-	if err != nil {
-		return nil, nil, err
-	}
-	if nameA == nameB {
-		return nil, nil, usage("bench compare MODEL OTHER", "%s is compared with itself", nameA)
-	}
-	var of [2][]results.Record
-	for side, name := range []string{nameA, nameB} {
-		if of[side], err = recordsOf(recs, name); err != nil {
-			return nil, nil, err
-		}
-		of[side] = slices.DeleteFunc(of[side], func(r results.Record) bool { return !f.takes(r) })
-	}
-	by := map[string][]pair{} // protocol
-	for _, r := range of[0] {
-		for _, s := range of[1] {
-			if r.Protocol == s.Protocol && sameData(r, s) {
-				if t, err := all.Lookup(r.Dataset.Task); err == nil && unscored(r, s, t) == "" {
-					by[r.Protocol] = append(by[r.Protocol], pair{r, s, t})
-				}
-			}
-		}
-	}
+func pairsOf(a, b candidate, f compareFlags) ([]pair, []unpaired, error) {
+	by := paired(a, b)
 	protocol := f.protocol
 	if protocol == "" {
 		for _, p := range slices.Sorted(maps.Keys(by)) {
@@ -61,7 +57,7 @@ func (a *app) pairs(nameA, nameB string, f compareFlags) ([]pair, []unpaired, er
 		}
 	}
 	pairs := by[protocol]
-	left := leftOut(of, [2]string{nameA, nameB}, protocol, pairs, f.datasets)
+	left := leftOut([2][]results.Record{a.recs, b.recs}, [2]string{a.name, b.name}, protocol, pairs, f.datasets)
 	if len(pairs) == 0 {
 		var why []string
 		for _, l := range left[:min(3, len(left))] {
@@ -70,13 +66,28 @@ func (a *app) pairs(nameA, nameB string, f compareFlags) ([]pair, []unpaired, er
 		if len(left) > 3 {
 			why = append(why, fmt.Sprintf("and %d more", len(left)-3))
 		}
-		what := fmt.Sprintf("there is no data set on which %s and %s can be compared", nameA, nameB)
+		what := fmt.Sprintf("there is no data set on which %s and %s can be compared", a.name, b.name)
 		return nil, nil, usage("bench run both of them on the same data sets, under the same protocol", "%s", strings.Join(append([]string{what}, why...), "\n  "))
 	}
 	slices.SortStableFunc(pairs, func(x, y pair) int {
 		return cmp.Or(cmp.Compare(taskOrder(x.task), taskOrder(y.task)), strings.Compare(x.a.Dataset.Name, y.a.Dataset.Name))
 	})
 	return pairs, left, nil
+}
+
+// paired are the records that can be compared, by protocol.
+func paired(a, b candidate) map[string][]pair {
+	by := map[string][]pair{}
+	for _, r := range a.recs {
+		for _, s := range b.recs {
+			if r.Protocol == s.Protocol && sameData(r, s) {
+				if t, err := all.Lookup(r.Dataset.Task); err == nil && unscored(r, s, t) == "" {
+					by[r.Protocol] = append(by[r.Protocol], pair{r, s, t})
+				}
+			}
+		}
+	}
+	return by
 }
 
 // recordsOf are the records of a model, named as in the leaderboard, by data set.

@@ -29,12 +29,9 @@ type Input struct {
 	// the test split. They decide where there are no predictions.
 	A, B []float64
 
-	// Runs scores the seeds' predictions, those of A first; nil: there are none,
-	// and Why says why.
-	Runs   stats.Runs
-	SeedsA int
-	SeedsB int
-	Items  int
+	// Of are the models, estimated from their predictions on the same items by the
+	// same resamples; nil: there are none, and Why says why.
+	Of [2]*stats.Hierarchy
 	// Pool mixes the predictions of the first seeds of both models, as many of
 	// each as the one with fewer has; asked for with Randomisation alone.
 	Pool func() (stats.Pool, error)
@@ -92,17 +89,17 @@ type Report struct {
 // Alpha is the level of the tests.
 const Alpha = 1 - stats.Level
 
-// Models compares two models on several data sets. After each one, if done is
-// not nil, it is told. A method for which a data set has no predictions falls
-// back to the recorded scores there.
-func Models(in []Input, method string, o stats.Resampling, done func(Result)) (*Report, error) {
+// Models compares two models on several data sets. A method for which a data set
+// has no predictions falls back to the recorded scores there. o is for the
+// randomisation; the bootstrap has been drawn with the estimates.
+func Models(in []Input, method string, o stats.Resampling) (*Report, error) {
 	r := &Report{}
-	var p, w []float64
+	var w []float64
 	var e []stats.Estimate
 	for _, i := range in {
 		var one Result
 		var err error
-		if i.Runs != nil {
+		if i.Of[0] != nil {
 			one, err = byPredictions(i, method, o)
 		} else {
 			one, err = byScores(i)
@@ -111,33 +108,55 @@ func Models(in []Input, method string, o stats.Resampling, done func(Result)) (*
 			return nil, fmt.Errorf("data set %s: %w", i.Dataset, err)
 		}
 		r.Results = append(r.Results, one)
-		p, w, e = append(p, one.P), append(w, i.Weight), append(e, one.estimate)
-		if done != nil {
-			done(one)
-		}
+		w, e = append(w, i.Weight), append(e, one.estimate)
 	}
-	holm, bonferroni := stats.Holm(p), stats.Bonferroni(p)
 	all := Result{Dataset: "overall", Basis: "data sets", Method: Student}
-	for k := range r.Results {
-		one := &r.Results[k]
-		one.Holm, one.Bonferroni = holm[k], bonferroni[k]
-		switch one.Better = winner(one.Difference, one.Holm); one.Better {
-		case "a":
-			r.Better++
-		case "b":
-			r.Worse++
-		default:
-			r.Open++
-		}
+	for _, one := range r.Results {
 		all.Weight += one.Weight
 		all.A += one.Weight * one.A
 		all.B += one.Weight * one.B
 	}
-	sum := stats.Combine(w, e)
-	all.set(sum)
-	all.Holm, all.Bonferroni, all.Better = all.P, all.P, winner(all.Difference, all.P)
+	all.set(stats.Combine(w, e))
 	r.Overall = all
+	Correct(r)
 	return r, nil
+}
+
+// Correct corrects the p-values of several comparisons together, those of all
+// data sets of all reports and those of all overall differences, and says anew
+// who is better.
+func Correct(reports ...*Report) {
+	var sets, overall []*Result
+	for _, r := range reports {
+		overall = append(overall, &r.Overall)
+		for k := range r.Results {
+			sets = append(sets, &r.Results[k])
+		}
+	}
+	for _, tests := range [][]*Result{sets, overall} {
+		var p []float64
+		for _, t := range tests {
+			p = append(p, t.P)
+		}
+		holm, bonferroni := stats.Holm(p), stats.Bonferroni(p)
+		for k, t := range tests {
+			t.Holm, t.Bonferroni = holm[k], bonferroni[k]
+			t.Better = winner(t.Difference, t.Holm)
+		}
+	}
+	for _, r := range reports {
+		r.Better, r.Worse, r.Open = 0, 0, 0
+		for _, one := range r.Results {
+			switch one.Better {
+			case "a":
+				r.Better++
+			case "b":
+				r.Worse++
+			default:
+				r.Open++
+			}
+		}
+	}
 }
 
 func winner(difference, p float64) string {
@@ -160,11 +179,12 @@ func (r *Result) set(e stats.Estimate) {
 }
 
 func byPredictions(i Input, method string, o stats.Resampling) (Result, error) {
+	a, b := i.Of[0], i.Of[1]
 	out := Result{
 		Dataset: i.Dataset, Task: i.Task, Metric: i.Metric, Weight: i.Weight, Basis: "predictions", Method: method,
-		SeedsA: i.SeedsA, SeedsB: i.SeedsB, Items: i.Items,
+		SeedsA: a.Runs, SeedsB: b.Runs, Items: a.Items,
 	}
-	c, err := stats.Compare(i.Runs, i.SeedsA, i.SeedsB, i.Items, o)
+	c, err := stats.Versus(a, b)
 	if err != nil {
 		return out, err
 	}
@@ -180,7 +200,7 @@ func byPredictions(i Input, method string, o stats.Resampling) (Result, error) {
 		if err != nil {
 			return out, err
 		}
-		if out.P, err = stats.Randomise(pool, min(i.SeedsA, i.SeedsB), i.Items, o); err != nil {
+		if out.P, err = stats.Randomise(pool, min(a.Runs, b.Runs), a.Items, o); err != nil {
 			return out, err
 		}
 	}

@@ -27,6 +27,19 @@ func runs(t *testing.T, right ...[]bool) stats.ItemRuns {
 	return out
 }
 
+// of estimates the first k runs and the others.
+func of(t testing.TB, r stats.ItemRuns, k int, o stats.Resampling) [2]*stats.Hierarchy {
+	t.Helper()
+	var out [2]*stats.Hierarchy
+	for side, runs := range []stats.ItemRuns{r[:k], r[k:]} {
+		var err error
+		if out[side], err = stats.NewHierarchy(runs, len(runs), runs[0].N(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
 // every makes n items of which those with i%m < k are right.
 func every(n, m, k int) []bool {
 	out := make([]bool, n)
@@ -41,16 +54,15 @@ func TestModels(t *testing.T) {
 	near := runs(t, every(400, 10, 7), every(400, 10, 8), every(400, 10, 7), every(400, 10, 8))
 	o := stats.Resampling{Resamples: 500, Seed: 1, Workers: 2}
 	in := []compare.Input{
-		{Dataset: "clear", Task: "ner", Metric: "m", Weight: .5, Scale: 100, Runs: clear, SeedsA: 2, SeedsB: 2, Items: 400},
-		{Dataset: "near", Task: "ner", Metric: "m", Weight: .25, Scale: 100, Runs: near, SeedsA: 2, SeedsB: 2, Items: 400},
+		{Dataset: "clear", Task: "ner", Metric: "m", Weight: .5, Scale: 100, Of: of(t, clear, 2, o)},
+		{Dataset: "near", Task: "ner", Metric: "m", Weight: .25, Scale: 100, Of: of(t, near, 2, o)},
 		{Dataset: "scores", Task: "qa", Metric: "m", Weight: .25, Scale: 100, A: []float64{.1, .2, .3, .25}, B: []float64{.6, .7, .65, .62}, Why: "imported"},
 	}
-	told := 0
-	r, err := compare.Models(in, compare.Bootstrap, o, func(compare.Result) { told++ })
+	r, err := compare.Models(in, compare.Bootstrap, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if told != 3 || r.Better+r.Worse+r.Open != 3 {
+	if r.Better+r.Worse+r.Open != 3 {
 		t.Errorf("%+v", r)
 	}
 	c, n, s := r.Results[0], r.Results[1], r.Results[2]
@@ -75,13 +87,41 @@ func TestModels(t *testing.T) {
 		}
 	}
 	// One seed each: nothing is known of other seeds, but of other items.
-	one := []compare.Input{{Dataset: "one", Scale: 1, Weight: 1, Runs: runs(t, every(400, 10, 9), every(400, 10, 5)), SeedsA: 1, SeedsB: 1, Items: 400}}
-	if r, err := compare.Models(one, compare.Student, o, nil); err != nil || r.Results[0].Better != "a" {
+	one := []compare.Input{{Dataset: "one", Scale: 1, Weight: 1, Of: of(t, runs(t, every(400, 10, 9), every(400, 10, 5)), 1, o)}}
+	if r, err := compare.Models(one, compare.Student, o); err != nil || r.Results[0].Better != "a" {
 		t.Errorf("%+v %v", r, err)
 	}
 	alone := []compare.Input{{Dataset: "alone", Scale: 1, Weight: 1, A: []float64{.1}, B: []float64{.9}}}
-	if r, err := compare.Models(alone, compare.Bootstrap, o, nil); err != nil || r.Results[0].Better != "" || r.Results[0].Known {
+	if r, err := compare.Models(alone, compare.Bootstrap, o); err != nil || r.Results[0].Better != "" || r.Results[0].Known {
 		t.Errorf("one score each: %+v %v", r, err)
+	}
+}
+
+// TestCorrect: several comparisons are corrected together.
+func TestCorrect(t *testing.T) {
+	o := stats.Resampling{Resamples: 500, Seed: 1, Workers: 2}
+	var reports []*compare.Report
+	for i := range 12 {
+		// A is better by two items of a hundred: hardly.
+		pair := of(t, runs(t, every(400, 100, 62+i%2), every(400, 100, 62), every(400, 100, 56), every(400, 100, 57)), 2, o)
+		r, err := compare.Models([]compare.Input{{Dataset: "d", Scale: 100, Weight: 1, Of: pair}}, compare.Student, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Better != 1 || r.Overall.Better != "a" {
+			t.Fatalf("alone: %+v", r)
+		}
+		reports = append(reports, r)
+	}
+	compare.Correct(reports...)
+	for _, r := range reports {
+		one, all := r.Results[0], r.Overall
+		if one.Bonferroni != math.Min(1, 12*one.P) || all.Bonferroni != math.Min(1, 12*all.P) || one.Holm < one.P || r.Better+r.Worse+r.Open != 1 {
+			t.Errorf("%+v", r)
+		}
+		if (one.Better == "a") != (one.Holm <= compare.Alpha) {
+			t.Errorf("%+v", one)
+		}
 	}
 }
 
@@ -89,14 +129,14 @@ func TestModels(t *testing.T) {
 // items, with 10,000 resamples.
 func BenchmarkModels(b *testing.B) {
 	const k, n = 10, 2048
-	var of stats.ItemRuns
+	var all stats.ItemRuns
 	count := func(i int) uint64 { return uint64(i*i%7) % 2 }
 	for run := range 2 * k {
 		it, err := stats.NewItems(n, 3, func(i, f int) uint64 { return count(i + f*run) }, func(s []uint64) float64 { return float64(s[0]) / float64(1+s[1]+s[2]) })
 		if err != nil {
 			b.Fatal(err)
 		}
-		of = append(of, it)
+		all = append(all, it)
 	}
 	pool, err := stats.NewItems(2*k*n, 3, func(i, f int) uint64 { return count(i%n + f*(i/n)) }, func(s []uint64) float64 { return float64(s[0]) / float64(1+s[1]+s[2]) })
 	if err != nil {
@@ -104,9 +144,10 @@ func BenchmarkModels(b *testing.B) {
 	}
 	for _, method := range compare.Methods {
 		b.Run(method, func(b *testing.B) {
-			in := []compare.Input{{Dataset: "d", Scale: 100, Weight: 1, Runs: of, SeedsA: k, SeedsB: k, Items: n, Pool: func() (stats.Pool, error) { return stats.ItemPool{Items: pool}, nil }}}
+			o := stats.Resampling{Resamples: 10000, Seed: 1, Workers: runtime.GOMAXPROCS(0)}
 			for b.Loop() {
-				if _, err := compare.Models(in, method, stats.Resampling{Resamples: 10000, Seed: 1, Workers: runtime.GOMAXPROCS(0)}, nil); err != nil {
+				in := []compare.Input{{Dataset: "d", Scale: 100, Weight: 1, Of: of(b, all, k, o), Pool: func() (stats.Pool, error) { return stats.ItemPool{Items: pool}, nil }}}
+				if _, err := compare.Models(in, method, o); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -52,6 +52,7 @@ type Hierarchy struct {
 	ItemVar   float64   `json:"item_var"` // max(0, V − i/k)
 	Crossed   float64   `json:"crossed"`  // i
 	resampled []float64 // means over runs on each resample
+	seed      uint64    // of the resamples
 }
 
 // NewHierarchy estimates the score of k runs on n items.
@@ -59,7 +60,7 @@ func NewHierarchy(r Runs, k, n int, o Resampling) (*Hierarchy, error) {
 	if k < 1 || n < 2 || o.Resamples < 2 {
 		return nil, fmt.Errorf("stats: %d runs, %d items and %d resamples are too few", k, n, o.Resamples)
 	}
-	h := &Hierarchy{Runs: k, Items: n, resampled: make([]float64, o.Resamples)}
+	h := &Hierarchy{Runs: k, Items: n, resampled: make([]float64, o.Resamples), seed: o.Seed}
 	for run := range k {
 		x, err := r.Score(run, nil)
 		if err != nil {
@@ -159,24 +160,34 @@ func Compare(r Runs, kA, kB, n int, o Resampling) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+	return Versus(a, b)
+}
+
+// Versus compares two models that were estimated on the same items, by the same
+// resamples: who compares many models estimates each of them once.
+func Versus(a, b *Hierarchy) (*Comparison, error) {
+	if a.Items != b.Items || len(a.resampled) != len(b.resampled) || a.seed != b.seed {
+		return nil, fmt.Errorf("stats: %d resamples of %d items cannot be paired with %d of %d, or of another seed", len(a.resampled), a.Items, len(b.resampled), b.Items)
+	}
 	c := &Comparison{A: a, B: b}
 	c.Mean = a.Mean - b.Mean
-	items := make([]float64, o.Resamples)
-	both := make([]float64, o.Resamples)
+	items := make([]float64, len(a.resampled))
+	both := make([]float64, len(a.resampled))
 	first, second, sign := a, b, 1.0
 	if slices.Compare(b.Scores, a.Scores) > 0 { // so that B − A is drawn as A − B is
 		first, second, sign = b, a, -1
 	}
 	for at := range items {
 		items[at] = a.resampled[at] - b.resampled[at]
-		g := stream(^o.Seed, at) // the seeds' draws are not those of the items
+		g := stream(^a.seed, at) // the seeds' draws are not those of the items
 		both[at] = items[at] + sign*(drawnRuns(&g, first)-drawnRuns(&g, second))
 	}
-	c.PairedVar = max(0, variance(items)-a.Crossed/float64(kA)-b.Crossed/float64(kB))
+	kA, kB := float64(a.Runs), float64(b.Runs)
+	c.PairedVar = max(0, variance(items)-a.Crossed/kA-b.Crossed/kB)
 	sum := Combine([]float64{1, 1, 1}, []Estimate{
-		{SE: math.Sqrt(a.SeedVar / float64(kA)), DF: float64(max(1, kA-1))},
-		{SE: math.Sqrt(b.SeedVar / float64(kB)), DF: float64(max(1, kB-1))},
-		{SE: math.Sqrt(c.PairedVar), DF: float64(n - 1)},
+		{SE: math.Sqrt(a.SeedVar / kA), DF: max(1, kA-1)},
+		{SE: math.Sqrt(b.SeedVar / kB), DF: max(1, kB-1)},
+		{SE: math.Sqrt(c.PairedVar), DF: float64(a.Items - 1)},
 	})
 	c.SE, c.DF = sum.SE, sum.DF
 	c.Lo, c.Hi, c.PBootstrap = Percentiles(both)

@@ -443,21 +443,53 @@ func BenchmarkMCC(b *testing.B) {
 	}
 }
 
-// BenchmarkAllPairs compares 113 models on 14 data sets, each with each, 1,000
-// resamples a pair.
+// BenchmarkAllPairs compares 113 models on 14 data sets of 2,048 sentences, each
+// with each, with 1,000 resamples: by one run each over items, and by ten runs
+// each over items and seeds, as bench compare does.
 func BenchmarkAllPairs(b *testing.B) {
-	const models, sets = 113, 14
-	for b.Loop() {
-		for d := range sets {
-			scores := make([][]float64, models)
-			for m := range scores {
-				scores[m] = entities(b, 2048, uint64(d*models+m), .3+float64(m)/300).Bootstrap(stats.Resampling{Resamples: 1000, Seed: 1, Workers: runtime.NumCPU()})
-			}
-			for i := range scores {
-				for j := range i {
-					stats.PairedBootstrap(scores[i], scores[j])
+	const models, sets, n = 113, 14, 2048
+	o := stats.Resampling{Resamples: 1000, Seed: 1, Workers: runtime.NumCPU()}
+	run := func(b *testing.B, seed int, m int) *stats.Items {
+		return entities(b, n, uint64(seed), .3+float64(m)/300)
+	}
+	b.Run("1run", func(b *testing.B) {
+		for b.Loop() {
+			for d := range sets {
+				scores := make([][]float64, models)
+				for m := range scores {
+					scores[m] = run(b, d*models+m, m).Bootstrap(o)
+				}
+				for i := range scores {
+					for j := range i {
+						stats.PairedBootstrap(scores[i], scores[j])
+					}
 				}
 			}
 		}
-	}
+	})
+	b.Run("10runs", func(b *testing.B) {
+		const k = 10
+		for b.Loop() {
+			for d := range sets {
+				of := make([]*stats.Hierarchy, models)
+				for m := range of {
+					var runs stats.ItemRuns
+					for r := range k {
+						runs = append(runs, run(b, (d*models+m)*k+r, m))
+					}
+					var err error
+					if of[m], err = stats.NewHierarchy(runs, k, n, o); err != nil {
+						b.Fatal(err)
+					}
+				}
+				for i := range of {
+					for j := range i {
+						if _, err := stats.Versus(of[i], of[j]); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			}
+		}
+	})
 }
