@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -38,12 +39,22 @@ const (
 // noTLS is the value of Host.TLS for a plain connection.
 const noTLS = "no"
 
+// named is NAME=ADDRESS.
+var named = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]*)=(.*)$`)
+
 // ParseHost reads an address that may end with options: ?transfer=copy,
-// ?tls=DIR, ?tls=no, joined by &. The host's name is the whole text.
+// ?tls=DIR, ?tls=no, joined by &. The host's name is the whole text, or stands
+// before it: NAME=ADDRESS.
 func ParseHost(text string) (Host, error) {
 	h := Host{Name: text}
-	query := ""
-	h.Address, query, _ = strings.Cut(text, "?")
+	rest, query := text, ""
+	if m := named.FindStringSubmatch(text); m != nil {
+		h.Name, rest = m[1], m[2]
+	}
+	h.Address, query, _ = strings.Cut(rest, "?")
+	if h.Address == "" && rest != text {
+		return h, fmt.Errorf("host %s: it has no address", text)
+	}
 	options, err := url.ParseQuery(query)
 	if err != nil {
 		return h, fmt.Errorf("host %s: its options cannot be read: %w", text, err)

@@ -12,6 +12,7 @@ func TestParseHost(t *testing.T) {
 		"unix:///run/docker.sock?transfer=copy":    {scheme: "unix", socket: "/run/docker.sock", copies: true},
 		"ssh://gpu1":                               {scheme: "ssh", host: "gpu1", socket: "/var/run/docker.sock", copies: true},
 		"ssh://ann@gpu1:2222/run/user/7/d.sock":    {scheme: "ssh", user: "ann", host: "gpu1", port: "2222", socket: "/run/user/7/d.sock", copies: true},
+		"one=ssh://gpu1?transfer=bind":             {scheme: "ssh", host: "gpu1", socket: "/var/run/docker.sock"},
 		"ssh://gpu1?transfer=bind":                 {scheme: "ssh", host: "gpu1", socket: "/var/run/docker.sock"},
 		"tcp://gpu1:2376":                          {scheme: "tcp", host: "gpu1", port: "2376", tls: "/certs", copies: true},
 		"tcp://gpu1":                               {scheme: "tcp", host: "gpu1", port: "2376", tls: "/certs", copies: true},
@@ -24,12 +25,17 @@ func TestParseHost(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if got, err := h.endpoint(); err != nil || got != want || h.String() != text {
+		name, _, ok := strings.Cut(text, "=")
+		if !ok || strings.Contains(name, ":") {
+			name = text
+		}
+		if got, err := h.endpoint(); err != nil || got != want || h.String() != name {
 			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]string{
 		"":                               "",
+		"gpu1=":                          "no address",
 		"gpu1":                           "unix:///PATH",
 		"/run/docker.sock":               "unix:///PATH",
 		"http://gpu1":                    "unix:///PATH",

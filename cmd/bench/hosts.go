@@ -20,7 +20,7 @@ type host struct {
 	gpus  docker.GPUs // what is 0 or empty: as all hosts
 }
 
-const hostUsage = "Docker engines: unix:///SOCKET, ssh://[USER@]HOST, tcp://HOST:PORT (default $DOCKER_HOST, else the default socket)"
+const hostUsage = "Docker engines: unix:///SOCKET, ssh://[USER@]HOST, tcp://HOST:PORT, or NAME=ADDRESS (default $DOCKER_HOST, else the default socket)"
 
 // hostList is the value of --host: addresses, with commas between them.
 type hostList []host

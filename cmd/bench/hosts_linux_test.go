@@ -123,10 +123,10 @@ func TestCopiedHosts(t *testing.T) {
 		}
 	}
 
-	at := hosts[0] + "?transfer=copy,ssh://engine" + strings.TrimPrefix(hosts[1], "unix://")
+	at := "one=" + hosts[0] + "?transfer=copy,two=ssh://engine" + strings.TrimPrefix(hosts[1], "unix://")
 	r = p.run(0, "gc", "--host", at)
 	if n := strings.Count(r.stdout, "removed volume bench-data-"); n != 2 {
 		t.Errorf("gc removed %d volumes of rows: %s", n, r.stdout)
 	}
-	has(t, p.try("doctor", "--host", at).stdout, "at ssh://engine/", "files are sent through the engine")
+	has(t, p.try("doctor", "--host", at).stdout, "at two; files are sent through the engine")
 }

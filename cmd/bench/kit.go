@@ -72,15 +72,19 @@ func (k *kit) engines() []host {
 // engine opens the first Docker engine that answers. The error is that of the
 // first one.
 func (k *kit) engine(ctx context.Context) (*containers.Engine, error) {
-	var first error
-	for _, h := range k.engines() {
-		e, err := k.engineAt(ctx, h)
-		if err == nil {
+	hosts := k.engines()
+	engines, errs := make([]*containers.Engine, len(hosts)), make([]error, len(hosts))
+	var opening sync.WaitGroup
+	for i, h := range hosts { // at once: one that does not answer takes its time
+		opening.Go(func() { engines[i], errs[i] = k.engineAt(ctx, h) })
+	}
+	opening.Wait()
+	for _, e := range engines {
+		if e != nil {
 			return e, nil
 		}
-		first = cmp.Or(first, err)
 	}
-	return nil, first
+	return nil, errs[0]
 }
 
 // engineAt opens the engine of a host.

@@ -2,9 +2,19 @@ package docker
 
 import (
 	"context"
+	"crypto/rand"
+	"os"
+	"path/filepath"
 	"strings"
+	"testing"
+	"time"
 
 	"bench/containers"
+	"bench/containers/containertest"
+	"bench/runner"
+	"bench/runner/job"
+	"bench/runner/runnertest"
+	"bench/runner/runnertest/stub"
 )
 
 // clean checks that nothing is left on the engine but models and data sets.
@@ -21,6 +31,65 @@ func (l *lab) clean() {
 	for _, v := range found {
 		if v.Labels[containers.LabelContent] == "" || !strings.HasPrefix(v.Name, "bench-") {
 			l.Errorf("volume %s is left", v.Name)
+		}
+	}
+}
+
+// What a batch costs that does nothing: from Start to the end of Wait. The
+// ways of files take turns, so that a busy machine is busy for both.
+func BenchmarkBatch(b *testing.B) {
+	ways := map[string]*containers.Engine{"bind": containertest.Open(b), "copy": containertest.OpenCopying(b)}
+	image := containertest.Image(b, ways["bind"], "testtrainer", "testtrainer")
+	took := map[string]time.Duration{}
+	for b.Loop() {
+		for way, e := range ways {
+			ex := New(e, Options{Image: image, Instance: containertest.Instance(b, e), Limits: runner.Limits{CPUs: 1, MemoryBytes: 256 << 20}})
+			d := job.Dir(filepath.Join(b.TempDir(), "batch"))
+			batch := runnertest.WriteBatch(b, d, 1, stub.Script{})
+			if err := os.MkdirAll(d.Out(), 0o777); err != nil {
+				b.Fatal(err)
+			}
+			began := time.Now()
+			h, err := ex.Start(b.Context(), batch, d)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if x, err := h.Wait(b.Context()); err != nil || x.Code != 0 {
+				b.Fatalf("%+v, %v", x, err)
+			}
+			took[way] += time.Since(began)
+		}
+	}
+	for way := range ways {
+		b.ReportMetric(float64(took[way].Milliseconds())/float64(b.N), "ms/"+way)
+	}
+}
+
+// How fast a model gets to an engine: 512 MB in one file.
+func BenchmarkSend(b *testing.B) {
+	e := containertest.OpenCopying(b)
+	image := containertest.Image(b, e, "testtrainer", "testtrainer")
+	path := filepath.Join(b.TempDir(), "weights.bin")
+	if err := os.WriteFile(path, make([]byte, 512<<20), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	instance := containertest.Instance(b, e)
+	b.SetBytes(512 << 20)
+	for b.Loop() {
+		c := containers.NewContent([]containers.ContentFile{{Name: "weights.bin", Path: path, Size: 512 << 20, SHA256: rand.Text()}})
+		s := containers.Shelf{Kind: "model", Instance: instance, Content: c, Image: image}
+		seen, err := e.Hold(b.Context(), s.Volume()+"-seen", image, []containers.Mount{s.Mount("/m")}, map[string]string{containers.LabelInstance: instance})
+		if err == nil {
+			err = e.Fill(b.Context(), s, seen, "/m")
+		}
+		if err == nil {
+			err = seen.Remove(b.Context())
+		}
+		if err == nil {
+			_, err = e.RemoveVolume(b.Context(), s.Volume())
+		}
+		if err != nil {
+			b.Fatal(err)
 		}
 	}
 }

@@ -282,6 +282,14 @@ type place struct {
 
 const placeSchema = 1
 
+// address is what names the host on a command line.
+func (p place) address() string {
+	if strings.Contains(p.Host, "://") {
+		return p.Host
+	}
+	return p.Host + "=ADDRESS"
+}
+
 func placeFile(d job.Dir) string { return filepath.Join(string(d), "pool.json") }
 
 // Start implements runner.Executor. A host that cannot run anything is passed
@@ -376,7 +384,7 @@ func (p *Pool) placed(b job.Batch, d job.Dir) (*host, error) {
 	if i < 0 {
 		return nil, &runner.PreconditionError{
 			What: fmt.Sprintf("batch %s runs on host %s, which is not among the hosts of this run (%s)", b.ID.Short(), at.Host, p.names()),
-			Hint: "name it once more with --host " + at.Host + ", or end what runs there with bench gc --host " + at.Host,
+			Hint: "name it once more with --host " + at.address() + ", or end what runs there with bench gc --host " + at.address(),
 		}
 	}
 	return p.hosts[i], nil

@@ -44,7 +44,7 @@ type Factory struct {
 
 // WriteBatch writes in/batch.json and in/script.json of d: a batch with that
 // many jobs, and ids that no other call makes.
-func WriteBatch(t *testing.T, d job.Dir, jobs int, s stub.Script) job.Batch {
+func WriteBatch(t testing.TB, d job.Dir, jobs int, s stub.Script) job.Batch {
 	t.Helper()
 	b := job.Batch{
 		Version:         job.ProtocolVersion,
@@ -70,7 +70,7 @@ func WriteBatch(t *testing.T, d job.Dir, jobs int, s stub.Script) job.Batch {
 	return b
 }
 
-func writeJSON(t *testing.T, path string, v any) {
+func writeJSON(t testing.TB, path string, v any) {
 	t.Helper()
 	b, err := json.Marshal(v)
 	if err == nil {
