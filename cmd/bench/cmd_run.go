@@ -47,6 +47,19 @@ type runOptions struct {
 	retry      bool
 	// skip says which models are not wanted on which data sets; nil: all are.
 	skip func(model, dataset string) bool
+	// of is what is said of single models, by name.
+	of                  map[string]modelOptions
+	budget, modelBudget runner.Budget
+}
+
+// runsCode says whether code of any model's repository may run.
+func (o runOptions) runsCode() bool {
+	for _, m := range o.of {
+		if m.remoteCode != nil && *m.remoteCode {
+			return true
+		}
+	}
+	return o.remoteCode
 }
 
 func newRun(a *app) *cobra.Command {
@@ -124,7 +137,7 @@ func (o runOptions) validate() error {
 	if o.threads < 0 || o.slots < 0 {
 		errs = append(errs, usage("", "--threads and --slots cannot be negative"))
 	}
-	if o.remoteCode && o.executor == "process" {
+	if o.runsCode() && o.executor == "process" {
 		errs = append(errs, usage("use --executor docker", "--allow-remote-code: code from a model's repository is not run outside of a container"))
 	}
 	if o.image != "" && o.executor == "process" {
@@ -202,6 +215,7 @@ func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *pre
 		},
 		request: runner.Request{
 			Models: models, Datasets: sets, Protocol: protocol, Seeds: o.seeds, BatchBy: o.batch, Device: o.device, Threads: o.threads, Retry: o.retry, Skip: o.skip,
+			Budget: o.budget, ModelBudget: o.modelBudget, Rates: o.cost.rates(),
 		},
 	}, nil
 }

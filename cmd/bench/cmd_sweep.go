@@ -1,13 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"bench/internal/ui"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/scoring/results"
 
 	"github.com/spf13/cobra"
 )
@@ -27,7 +31,7 @@ by the time that finished jobs took.`,
   bench sweep models.yaml`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := readSweep(args[0])
+			s, err := a.readSweep(args[0])
 			if err != nil {
 				return err
 			}
@@ -55,11 +59,33 @@ type forecast struct {
 	KWh     float64 `json:"kwh"`
 	CO2eKg  float64 `json:"co2e_kg"`
 	Price   float64 `json:"price,omitempty"`
+	// WallHours is how long all of it will take in the slots that there are, as
+	// long as nothing else runs in them.
+	WallHours float64 `json:"wall_hours,omitempty"`
+	// Over says which limits the plan goes over, what has ended counted in.
+	Over []string `json:"over,omitempty"`
+
+	spent results.Usage // by what has ended
 }
 
 func (f *forecast) add(g forecast) {
 	f.Jobs, f.Done, f.Failed, f.Unknown = f.Jobs+g.Jobs, f.Done+g.Done, f.Failed+g.Failed, f.Unknown+g.Unknown
 	f.Hours, f.GPUHrs, f.KWh, f.CO2eKg, f.Price = f.Hours+g.Hours, f.GPUHrs+g.GPUHrs, f.KWh+g.KWh, f.CO2eKg+g.CO2eKg, f.Price+g.Price
+	f.spent.Add(g.spent)
+}
+
+// exceeds says which bounds of a budget f goes over.
+func (f *forecast) exceeds(b runner.Budget, rates results.Rates) (over []string) {
+	c := rates.Cost(f.spent)
+	for _, x := range []struct {
+		bound, spent, rest float64
+		unit               string
+	}{{b.GPUHours, c.GPUHours, f.GPUHrs, "GPU hours"}, {b.KWh, c.KWh, f.KWh, "kWh"}, {b.Price, c.Price, f.Price, "of the price"}} {
+		if x.bound > 0 && x.spent+x.rest > x.bound {
+			over = append(over, fmt.Sprintf("%s of %s %s (%s used, %s to come)", amount(x.spent+x.rest), amount(x.bound), x.unit, amount(x.spent), amount(x.rest)))
+		}
+	}
+	return over
 }
 
 func (a *app) dryRun(ctx context.Context, s *sweep) error {
@@ -72,7 +98,7 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 	if err != nil {
 		return err
 	}
-	list, total := s.forecasts(jobs)
+	list, total := s.forecasts(jobs, p.runner.Slots)
 	if a.json {
 		e := json.NewEncoder(a.stdout)
 		for _, f := range append(list, total) {
@@ -111,14 +137,25 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 	if total.Jobs > total.Done {
 		fmt.Fprintf(a.stderr, "bench: %d batches at a time; hours are those of one slot\n", p.runner.Slots)
 	}
+	if total.WallHours > 0 {
+		fmt.Fprintf(a.stderr, "bench: all of it will take about %s\n", showSeconds(total.WallHours*3600))
+	}
+	for _, f := range append(list, total) {
+		for _, over := range f.Over {
+			fmt.Fprintf(a.stderr, "bench: note: the plan goes over the limit of %s: %s; what is beyond will not be started\n", cmp.Or(f.Model, "all models"), over)
+		}
+	}
 	if total.Unknown > 0 {
 		fmt.Fprintf(a.stderr, "bench: note: of %d jobs nothing like them has finished in this home, so their cost is not known (?)\n", total.Unknown)
 	}
 	return nil
 }
 
-// forecasts says what each model has left to do, and all together.
-func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecast) {
+// forecasts says what each model has left to do, and all together in so many
+// slots.
+func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, total forecast) {
+	rates := s.options.cost.rates()
+	batches := map[string]float64{} // expected seconds
 	gpus := 0.0
 	for _, j := range jobs {
 		if j.Done && j.Outcome.State == job.OK {
@@ -135,12 +172,21 @@ func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecas
 		f := forecast{Jobs: 1}
 		switch {
 		case j.Done:
-			f.Done = 1
+			f.Done, f.spent = 1, runner.Usage(j.Outcome)
 			if j.Outcome.State != job.OK {
 				f.Failed = 1
 			}
 		case j.Expected > 0:
 			f.Hours = j.Expected / 3600
+			key := j.Spec.Model + "@" + j.Spec.ModelRevision
+			switch s.options.batch {
+			case "model":
+			case "job":
+				key = string(j.Spec.ID())
+			default:
+				key = fmt.Sprintf("%s %d", key, j.Spec.Seed)
+			}
+			batches[key] += j.Expected
 		default:
 			f.Unknown = 1
 		}
@@ -150,8 +196,23 @@ func (s *sweep) forecasts(jobs []runner.Planned) (list []forecast, total forecas
 		list[index[m]].add(f)
 	}
 	total.Type = "forecast"
-	for _, f := range list {
-		total.add(f)
+	for i := range list {
+		total.add(list[i])
+		list[i].Over = list[i].exceeds(s.options.modelBudget, rates)
 	}
+	total.Over = total.exceeds(s.options.budget, rates)
+	total.WallHours = makespan(slices.Collect(maps.Values(batches)), slots) / 3600
 	return list, total
+}
+
+// makespan is how long batches take on so many slots, longest first (Graham's
+// LPT rule). The runner divides the last batches, so it may be a little faster.
+func makespan(batches []float64, slots int) float64 {
+	slices.SortFunc(batches, func(a, b float64) int { return cmp.Compare(b, a) })
+	free := make([]float64, max(1, slots)) // when each slot is
+	for _, b := range batches {
+		i := slices.Index(free, slices.Min(free))
+		free[i] += b
+	}
+	return slices.Max(free)
 }

@@ -23,7 +23,7 @@ import (
 const (
 	exitOK           = 0
 	exitFailed       = 1
-	exitSomeFailed   = 3   // finished; some jobs failed, the rest is recorded
+	exitSomeFailed   = 3   // finished; some jobs failed or were beyond a limit, the rest is recorded
 	exitPrecondition = 4   // no engine, offline, digest mismatch, no space
 	exitUsage        = 64  // EX_USAGE
 	exitInterrupted  = 130 // 128 + SIGINT; batches may go on
@@ -100,6 +100,9 @@ func classify(err error) int {
 	if errors.As(err, &missing) || errors.As(err, &engine) || errors.As(err, &source) || errors.As(err, &model) || errors.As(err, &digest) || errors.As(err, &qa) || errors.Is(err, syscall.ENOSPC) {
 		return exitPrecondition
 	}
+	if errors.As(err, new(*runner.BudgetError)) {
+		return exitSomeFailed
+	}
 	return exitFailed
 }
 
@@ -124,6 +127,8 @@ func hints(err error) []string {
 		switch e := err.(type) {
 		case *runner.PreconditionError:
 			add(e.Hint)
+		case *runner.BudgetError:
+			add("what is recorded stays: raise limits or model_limits in the sweep's file, then run it again")
 		case *containers.Error:
 			add(e.Hint)
 		}

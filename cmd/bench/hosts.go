@@ -163,6 +163,7 @@ func (e *lineError) Error() string { return e.err.Error() }
 // relative to it.
 func hostsOf(path string, entries []hostEntry) (hosts hostList, errs []error) {
 	at := map[string]int{}
+	place := map[string]hostEntry{} // by address
 	for _, e := range entries {
 		for _, err := range e.errs {
 			line := e.line
@@ -178,7 +179,11 @@ func hostsOf(path string, entries []hostEntry) (hosts hostList, errs []error) {
 			errs = append(errs, fmt.Errorf("%s:%d: host %s is there already, at line %d", path, e.line, e.Name, first))
 			continue
 		}
-		at[e.Name] = e.line
+		if first, ok := place[e.Address]; ok {
+			errs = append(errs, fmt.Errorf("%s:%d: host %s is host %s, at line %d: both are %s", path, e.line, e.Name, first.Name, first.line, e.Address))
+			continue
+		}
+		at[e.Name], place[e.Address] = e.line, e
 		if e.TLS != "" && e.TLS != "no" && !filepath.IsAbs(e.TLS) {
 			e.TLS = filepath.Join(filepath.Dir(path), e.TLS)
 		}

@@ -38,12 +38,17 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 	var models []*runner.Model
 	var errs []error
 	seen := map[string]bool{}
+	same := map[string]string{} // what it was called first, by ID@revision
 	for _, name := range names {
 		if seen[name] {
 			continue
 		}
 		seen[name] = true
-		m, err := k.model(ctx, name, o)
+		own, of := o, o.of[name]
+		if of.remoteCode != nil {
+			own.remoteCode = *of.remoteCode
+		}
+		m, err := k.model(ctx, name, own)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
@@ -51,6 +56,13 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 			errs = append(errs, err)
 			continue
 		}
+		m.Priority = of.priority
+		key := m.ID + "@" + m.Revision
+		if first := same[key]; first != "" {
+			errs = append(errs, usage("leave out one of the two", "%s and %s are the same model, at commit %s", first, name, m.Revision))
+			continue
+		}
+		same[key] = name
 		models = append(models, m)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -81,18 +93,15 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 }
 
 func (k *kit) model(ctx context.Context, name string, o runOptions) (*runner.Model, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
 	kind, rest, _ := strings.Cut(name, ":")
 	switch {
 	case kind == "baseline":
-		if !slices.Contains(baseline.Names(), rest) {
-			return nil, usage("", "there is no baseline %q; there are %s", rest, strings.Join(baseline.Names(), ", "))
-		}
 		return &runner.Model{ID: name, Revision: "built-in", Kind: "baseline", Trainer: baseline.Digest(rest), Executor: "baseline"}, nil
 	case kind == "fresh":
-		repository, ok := freshModels[rest]
-		if !ok {
-			return nil, usage("", "there is no fresh model %q; there are tiny, xlmr-base, electra-small", rest)
-		}
+		repository := freshModels[rest]
 		m := &runner.Model{ID: name, Revision: "built-in", Kind: "fresh", Fresh: rest}
 		if repository == "" {
 			return m, nil
@@ -211,7 +220,7 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 		} else if len(o.hosts) > 0 {
 			// Who names hosts does not want everything to run here instead.
 		} else if _, err := k.engine(ctx); err != nil {
-			if o.remoteCode || o.image != "" || !containers.IsKind(err, containers.Unreachable) {
+			if o.runsCode() || o.image != "" || !containers.IsKind(err, containers.Unreachable) {
 				return "", "", err
 			}
 			executor = "process"
@@ -221,7 +230,7 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 			}
 		}
 	}
-	if executor == "process" && o.remoteCode {
+	if executor == "process" && o.runsCode() {
 		return "", "", usage("use --executor docker", "--allow-remote-code: code from a model's repository is not run outside of a container")
 	}
 	if executor == "docker" && o.image != "" {

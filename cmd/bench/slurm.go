@@ -61,7 +61,7 @@ func (o slurmOptions) validate(r runOptions) (errs []error) {
 	case r.image != "" && r.python != "":
 		errs = append(errs, usage("leave out one of the two", "--python is not used in a container"))
 	}
-	if r.remoteCode && r.image == "" {
+	if r.runsCode() && r.image == "" {
 		errs = append(errs, usage("give a container image with --image", "--allow-remote-code: code from a model's repository is not run outside of a container"))
 	}
 	return errs

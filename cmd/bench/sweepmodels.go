@@ -1,0 +1,186 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bench/datasets/hub"
+	"bench/runner/baseline"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// modelEntry is a model in a sweep's file.
+type modelEntry struct {
+	name  string
+	where string // file:line
+	modelOptions
+}
+
+// modelOptions are what is said of one model.
+type modelOptions struct {
+	priority   int   // models of a higher one are trained first
+	remoteCode *bool // nil: as all models
+}
+
+const modelForms = "a model is a name, or a mapping with name or file (and priority, allow_remote_code)"
+
+// models takes the models in the order of the file.
+func (r *sweepReader) models(nodes []yaml.Node) (models []modelEntry) {
+	before := len(r.errs)
+	at := map[string]string{}
+	add := func(m modelEntry) {
+		if first, ok := at[m.name]; ok {
+			r.errs = append(r.errs, fmt.Errorf("%s: model %s is there already, at %s", m.where, m.name, first))
+			return
+		}
+		at[m.name] = m.where
+		if err := checkName(m.name); err != nil {
+			r.errs = append(r.errs, fmt.Errorf("%s: %w", m.where, err))
+		}
+		models = append(models, m)
+	}
+	for _, n := range nodes {
+		m := modelEntry{where: fmt.Sprintf("%s:%d", r.path, n.Line)}
+		if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && n.Value != "" {
+			m.name = n.Value
+			add(m)
+			continue
+		}
+		if n.Kind != yaml.MappingNode {
+			r.at(n.Line, errors.New(modelForms))
+			continue
+		}
+		file, wrong := "", len(r.errs)
+		r.mapping(&n, "model", []field{
+			{"name", takeText(&m.name)}, {"file", takeText(&file)}, {"priority", takeWhole(&m.priority, -1000, 1000)},
+			{"allow_remote_code", func(v *yaml.Node) error {
+				m.remoteCode = new(bool)
+				return takeBool(m.remoteCode)(v)
+			}},
+		})
+		switch {
+		case len(r.errs) > wrong:
+		case (m.name == "") == (file == ""):
+			r.at(n.Line, errors.New(modelForms))
+		case m.name != "":
+			add(m)
+		default:
+			r.namesIn(relativeTo(r.path, file), m, add)
+		}
+	}
+	if len(nodes) == 0 && len(r.errs) == before {
+		r.key("models", errors.New("no models: models is a list of names, such as [baseline:ngram, org/name]"))
+	}
+	return models
+}
+
+// namesIn adds the names in a file, one a line, each with what is said of all.
+func (r *sweepReader) namesIn(file string, m modelEntry, add func(modelEntry)) {
+	list, err := os.ReadFile(file)
+	if err != nil {
+		r.errs = append(r.errs, fmt.Errorf("%s: %w", m.where, err))
+		return
+	}
+	line, found := 0, false
+	for l := range strings.Lines(string(list)) {
+		line++
+		l, _, _ = strings.Cut(l, "#")
+		if l = strings.TrimSpace(l); l != "" {
+			found = true
+			m.name, m.where = l, fmt.Sprintf("%s:%d", file, line)
+			add(m)
+		}
+	}
+	if !found {
+		r.errs = append(r.errs, fmt.Errorf("%s: %s names no models; it has one a line", m.where, file))
+	}
+}
+
+// checkName says what is wrong with a model's name, as far as the name tells.
+func checkName(name string) error {
+	kind, rest, _ := strings.Cut(name, ":")
+	switch {
+	case kind == "baseline":
+		if !slices.Contains(baseline.Names(), rest) {
+			return usage("", "there is no baseline %q; there are %s", rest, strings.Join(baseline.Names(), ", "))
+		}
+	case kind == "fresh":
+		if _, ok := freshModels[rest]; !ok {
+			return usage("", "there is no fresh model %q; there are tiny, xlmr-base, electra-small", rest)
+		}
+	case isPath(name):
+	default:
+		if _, _, err := hub.SplitName(name); err != nil {
+			return &usageError{err: err}
+		}
+	}
+	return nil
+}
+
+// field is a key that a mapping may have, and what takes its value.
+type field struct {
+	key  string
+	take func(*yaml.Node) error
+}
+
+// mapping reads a mapping; what says whose it is.
+func (r *sweepReader) mapping(n *yaml.Node, what string, fields []field) {
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		f := slices.IndexFunc(fields, func(f field) bool { return f.key == key.Value })
+		switch {
+		case f < 0:
+			var keys []string
+			for _, f := range fields {
+				keys = append(keys, f.key)
+			}
+			r.at(key.Line, fmt.Errorf("%s: there is no key %s; there are %s", what, key.Value, strings.Join(keys, ", ")))
+		case seen[key.Value]:
+			r.at(key.Line, fmt.Errorf("%s: %s is there twice", what, key.Value))
+		default:
+			if err := fields[f].take(value); err != nil {
+				r.at(value.Line, fmt.Errorf("%s: %s %w", what, key.Value, err))
+			}
+		}
+		seen[key.Value] = true
+	}
+}
+
+// takeText takes one text.
+func takeText(to *string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.ScalarNode || n.Value == "" {
+			return errors.New("wants one text")
+		}
+		*to = n.Value
+		return nil
+	}
+}
+
+// takeWhole takes a whole number.
+func takeWhole(to *int, least, most int) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		x, err := strconv.Atoi(n.Value)
+		if n.Kind != yaml.ScalarNode || err != nil || x < least || x > most {
+			return fmt.Errorf("is %q; it is a whole number from %d to %d", n.Value, least, most)
+		}
+		*to = x
+		return nil
+	}
+}
+
+// takeBool takes true or false.
+func takeBool(to *bool) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.ScalarNode || n.Decode(to) != nil {
+			return fmt.Errorf("is %q; it is true or false", n.Value)
+		}
+		return nil
+	}
+}
