@@ -168,7 +168,7 @@ func conclude(id string, w *witness, s state) job.Exit {
 		setCode(&x, w.Code)
 	case s.Told && s.Signal == 0 && s.Code != 0:
 		setCode(&x, s.Code)
-	case s.Signal > 0 && s.Signal < 65:
+	case s.Signal > 0 && s.Signal < 32:
 		x.Signal = s.Signal
 	}
 	where := ""
@@ -209,7 +209,7 @@ func conclude(id string, w *witness, s state) job.Exit {
 			case s.Told && s.Code == exitAgain:
 				x = job.Exit{Code: -1, Stopped: true}
 				detail("was started a second time by Slurm, and ended itself")
-			case s.Told && s.Code == 0 && s.Signal > 64: // 0:53: slurmd could not begin
+			case s.Told && s.Code == 0 && s.Signal >= 32: // 0:53: slurmd could not begin
 				x = job.Exit{Code: -1, Stopped: true}
 				detail("could not be started by its node (ExitCode %d:%d)", s.Code, s.Signal)
 			default:
