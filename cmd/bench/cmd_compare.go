@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -72,6 +73,27 @@ func (f compareFlags) check() error {
 	return nil
 }
 
+// tooFew says that no corrected p of resampling can be small enough, if so: it
+// is 2/(B+1) at the least, or 1/(B+1) of a randomisation, times the tests.
+func (f compareFlags) tooFew(reports ...*compare.Report) string {
+	tests, resampled := 0, false
+	for _, r := range reports {
+		tests += len(r.Results)
+		resampled = resampled || slices.ContainsFunc(r.Results, func(d compare.Result) bool { return d.Basis == "predictions" })
+	}
+	least := 2 / float64(f.resamples+1)
+	switch f.method {
+	case compare.Randomisation:
+		least /= 2
+	case compare.Student:
+		return ""
+	}
+	if !resampled || least*float64(tests) <= compare.Alpha {
+		return ""
+	}
+	return fmt.Sprintf("note: by %d resamples no p is below %.2g, which is too much for a correction over %s: --resamples %d, or --method t", f.resamples, least, plural(tests, "test"), int(math.Ceil(least*float64(f.resamples+1)*float64(tests)/compare.Alpha)))
+}
+
 // compare compares two models.
 func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) error {
 	recs, err := a.records()
@@ -104,6 +126,9 @@ func (a *app) compare(ctx context.Context, nameA, nameB string, f compareFlags) 
 		return a.encodeComparison(versus{nameA, nameB, pairs, left, report}, f)
 	}
 	a.compareText(nameA, nameB, pairs[0].a.Protocol, report)
+	if few := f.tooFew(report); few != "" {
+		fmt.Fprintln(a.stdout, few)
+	}
 	for _, l := range left {
 		fmt.Fprintf(a.stdout, "left out: %s: %s\n", plain(l.Dataset), plain(l.Why))
 	}

@@ -77,6 +77,9 @@ func (a *app) compareAll(ctx context.Context, names []string, f compareFlags) er
 		return nil
 	}
 	a.compareAllText(names, all)
+	if few := f.tooFew(reports...); few != "" {
+		fmt.Fprintln(a.stdout, few)
+	}
 	return nil
 }
 
