@@ -1,6 +1,6 @@
 // Scores of the seeds as dots on a line from lo to hi, the mean and its interval beneath.
 function strip(series, lo, hi, label) {
-  const w = narrow() ? 150 : 240, h = 14 * series.length + 16, x = (v) => 5 + ((v - lo) / (hi - lo || 1)) * (w - 10);
+  const w = narrow() ? 150 : 240, h = 14 * series.length + 16, x = (v) => 5 + Math.max(0, Math.min(1, (v - lo) / (hi - lo || 1))) * (w - 10);
   const svg = el("svg", { width: w, height: h, viewBox: `0 0 ${w} ${h}`, role: "img", "aria-label": label });
   series.forEach((s, i) => {
     const y = 8 + 14 * i;
@@ -15,7 +15,8 @@ function strip(series, lo, hi, label) {
 function range(series) {
   const all = series.flatMap((s) => [...s.seeds.filter((v) => v !== null), ...(s.half === null ? [] : [s.mean - s.half, s.mean + s.half])]);
   if (!all.length) return [0, 100];
-  return [Math.floor(Math.min(...all) / 5) * 5, Math.ceil((Math.max(...all) + 1e-9) / 5) * 5];
+  const most = Math.max(...series.flatMap((s) => s.seeds)), hi = Math.ceil((Math.max(...all) + 1e-9) / 5) * 5;
+  return [Math.floor(Math.min(...all) / 5) * 5, most <= 100 ? Math.min(100, hi) : hi]; // of what ends at 100 an interval may reach further
 }
 function told(seeds) { // for who does not see the dots
   const known = seeds.filter((v) => v !== null);

@@ -17,11 +17,12 @@ function compareView(keys) {
   const ranked = list.filter((r) => r.dataset.ranked), whole = raw.score === "mean" && ranked.length === datasets.filter((d) => d.ranked).length && a.overall && b.overall ? combined(ranked.map((r) => [r.dataset.weight, r])) : null;
   if (whole) whole.adjusted = whole.p;
   const sign = list.filter((r) => r.adjusted < 0.05), up = sign.filter((r) => r.difference > 0).length;
+  const heading = (m) => el("a", { href: link("model", m.key) }, m.key.split("/").map((part, i) => (i ? ["/", el("wbr"), part] : part)));
   const difference = (r) => el("td", { class: verdict(r) }, (r.difference > 0 ? "+" : "") + withInterval(r.difference, r.half));
   main.append(
     el("p", {}, `${a.key} is better on ${up}, ${b.key} on ${sign.length - up} of ${plural(list.length, "data set")}; on ${list.length - sign.length} they cannot be told apart.`,
       whole && whole.p !== null ? ` Overall, ${whole.p < 0.05 ? `${whole.difference > 0 ? a.key : b.key} is better by ${withInterval(Math.abs(whole.difference), whole.half)}` : "they cannot be told apart"}.` : ""),
-    simple("Scores of both models", [["Data set", "name"], el("a", { href: link("model", a.key) }, a.key), el("a", { href: link("model", b.key) }, b.key), "Difference", "p (Holm)", ["Seeds", "text"]], [
+    simple("Scores of both models", [["Data set", "name"], [heading(a), "wraps"], [heading(b), "wraps"], "Difference", "p (Holm)", ["Seeds", "text"]], [
       whole ? el("tr", { class: "main" }, el("th", { scope: "row", class: "name" }, "Overall"), el("td", {}, withInterval(a.overall[0], a.overall[1])), el("td", {}, withInterval(b.overall[0], b.overall[1])), difference(whole), el("td", {}, p(whole.p)), el("td")) : null,
       ...list.map((r) => el("tr", {}, el("th", { scope: "row", class: "name" }, r.dataset.name, about(r.dataset)), el("td", {}, withInterval(r.x.mean, r.x.half)), el("td", {}, withInterval(r.y.mean, r.y.half)), difference(r), el("td", {}, p(r.adjusted)),
         el("td", {}, strip([r.x, r.y], ...range([r.x, r.y]), `${r.dataset.name}: first model, ${told(r.x.seeds)}; second, ${told(r.y.seeds)}`)))),
