@@ -30,6 +30,7 @@ import (
 
 	"bench/scoring"
 	"bench/scoring/leaderboard"
+	"bench/scoring/results"
 	"bench/scoring/stats"
 )
 
@@ -143,6 +144,8 @@ type page struct {
 	Bench     string                    `json:"bench"`
 	Score     string                    `json:"score"`
 	Errors    string                    `json:"errors"`
+	Ranks     string                    `json:"ranks"`
+	Rates     results.Rates             `json:"rates"`
 	Protocols []string                  `json:"protocols"`
 	Mixed     bool                      `json:"mixed"`
 	Filters   leaderboard.Filters       `json:"filters"`
@@ -205,21 +208,21 @@ func value(v scoring.Value) number {
 	return rounded(v.X)
 }
 
-// summary is an aggregate with its ranks.
+// summary is an aggregate with its ranks, which not every aggregate has.
 func summary(a leaderboard.Agg, r *stats.Ranks) []number {
 	if a.Value.Undefined != "" {
 		return nil
 	}
-	out := []number{value(a.Value), value(a.HalfWidth)}
+	out := []number{value(a.Value), value(a.HalfWidth), nil, nil}
 	if r != nil {
-		out = append(out, whole(r.Lo), whole(r.Hi))
+		out[2], out[3] = whole(r.Lo), whole(r.Hi)
 	}
 	return out
 }
 
 func newPage(b *leaderboard.Board, o Options) page {
 	p := page{
-		Title: cmp.Or(o.Title, "Leaderboard"), Newest: b.Newest, Bench: b.Bench, Score: b.Score, Errors: b.Errors, Protocols: b.Protocols, Mixed: b.Mixed, Filters: b.Filters,
+		Title: cmp.Or(o.Title, "Leaderboard"), Newest: b.Newest, Bench: b.Bench, Score: b.Score, Errors: b.Errors, Ranks: b.Ranks, Rates: b.Rates, Protocols: b.Protocols, Mixed: b.Mixed, Filters: b.Filters,
 		Notes: b.Notes, Languages: b.Languages, Tasks: b.Tasks, Datasets: b.Datasets, Cells: []string{}, LeftOut: []leftOut{}, Transfer: b.Transfer, Models: []model{},
 	}
 	for _, l := range b.LeftOut {

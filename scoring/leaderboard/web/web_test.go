@@ -450,6 +450,25 @@ func TestWriteAgain(t *testing.T) {
 	}
 }
 
+// An aggregate without ranks is not taken for ranks without an aggregate.
+func TestWithoutRanks(t *testing.T) {
+	b := made(t, 4, 14)
+	a := b.Models[1].ByCell["no/ner"]
+	a.Rank = nil
+	b.Models[1].ByCell["no/ner"] = a
+	p := newPage(b, Options{})
+	at := slices.Index(p.Cells, "no/ner")
+	if got := p.Models[1].Cells[at]; len(got) != 4 || got[0] != nil || got[1] != nil || got[2] == nil || math.Abs(*got[2]-a.Value.X) > 0.006 {
+		t.Errorf("without ranks: %v", got)
+	}
+	if got := p.Models[0].Cells[at]; len(got) != 4 || *got[0] != 1 {
+		t.Errorf("with ranks: %v", got)
+	}
+	if got := p.Models[0].Cells[slices.Index(p.Cells, "da/ner")]; len(got) != 2 {
+		t.Errorf("of one data set: %v", got)
+	}
+}
+
 // A model's name cannot break out of the page.
 func TestHostileNames(t *testing.T) {
 	ctx := browser(t)

@@ -52,7 +52,9 @@ function aboutView() {
     ["Program", "bench " + raw.bench], ["Protocol", raw.protocols.join(", ") + (raw.mixed ? " (not comparable with each other)" : "")],
     ["Score", lowest ? "rank score, the lower the better" : "mean over the data sets of each language and task, then over the tasks, then over the languages"],
     ["Intervals", { mean: "95 %, the reference system's: plain mean of half-widths", bootstrap: "95 %, its successor's: bootstrap over data sets and seeds" }[raw.errors] || "95 %, Student's t, errors propagated from the seeds"],
-    ["Ranks", "places that pairwise tests (Welch, corrected by Holm) do not rule out; models with the same places are tied. Of a language or task, all models with its data sets are ranked"],
+    ["Ranks", raw.ranks === "euroeval" ? "the successor's: a model shares the rank of the one before it unless it is worse in 97.5 % of the bootstrap replicates than the first of that rank"
+      : "places that pairwise tests (Welch, corrected by Holm) do not rule out; models with the same places are tied. Of a language or task, all models with its data sets are ranked"],
+    ["Costs", `${raw.rates.watts_per_gpu ? `${raw.rates.watts_per_gpu} W a GPU where energy was not measured, ` : ""}${raw.rates.co2e_kg_per_kwh} kg CO₂e a kWh${raw.rates.price_per_gpu_hour ? `, a price of ${raw.rates.price_per_gpu_hour} a GPU hour` : ""}`],
     ["Newest result", day(raw.newest)],
     ["Asked for", [["languages", list(f.languages)], ["tasks", list(f.tasks)], ["data sets", list(f.datasets)], ["models", list(f.models)], ["without", list(f.exclude)], ["licences", list(f.licences)], ["at least", f.min_parameters && millions(f.min_parameters)], ["at most", f.max_parameters && millions(f.max_parameters)], ["since", day(f.since)], ["before", day(f.until)]]
       .filter(([, v]) => v).map(([k, v]) => `${k} ${v}`).join("; ")],
