@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +47,8 @@ type runOptions struct {
 	remoteCode bool
 	partial    bool
 	retry      bool
+	metrics    string // address of --metrics
+	journal    string // first part of the journal's name; "": run
 	// skip says which models are not wanted on which data sets; nil: all are.
 	skip func(model, dataset string) bool
 	// of is what is said of single models, by name.
@@ -107,6 +111,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	o.slurm.addFlags(f)
 	addKubernetes(f, &o.kubernetes)
 	f.BoolVar(&o.partial, "partial", false, "build data sets also where a source cannot be had, smaller, and mark them")
+	addMetrics(f, &o.metrics)
 	f.BoolVar(&o.retry, "retry", false, "run failed jobs again that failed for good")
 }
 
@@ -237,11 +242,38 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 		}
 		return scoring.Metric{}, false
 	})
-	p.log = screen.say
-	r.OnEvent = screen.event
+	record, err := openJournal(p.home, cmp.Or(o.journal, "run"), os.Args[1:])
+	if err != nil {
+		screen.say("note: this run keeps no log: %v", err)
+	}
+	numbers := newGauges(r.Slots)
+	if o.metrics != "" {
+		at, stop, err := serveMetrics(o.metrics, numbers)
+		if err != nil {
+			screen.close()
+			return errors.Join(err, record.close(runner.Report{}, err))
+		}
+		defer stop()
+		screen.say("metrics are at http://%s/metrics", at)
+	}
+	p.log = func(format string, args ...any) {
+		screen.say(format, args...)
+		record.notice(fmt.Sprintf(format, args...))
+	}
+	r.OnEvent = func(e runner.Event) {
+		record.event(e)
+		numbers.event(e)
+		screen.event(e)
+	}
 	rep, err := r.Run(ctx, p.request)
 	screen.close()
 	a.conclude(rep, sets, p.request.Protocol, o.cost, r)
+	if jerr := record.close(rep, err); jerr != nil {
+		fmt.Fprintf(a.stderr, "bench: note: the log of this run is not whole: %v\n", jerr)
+	}
+	if record != nil {
+		fmt.Fprintf(a.stderr, "bench: the log of this run is %s\n", record.path)
+	}
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 
 func newSweep(a *app) *cobra.Command {
 	var dry bool
+	var metrics string
 	c := &cobra.Command{
 		Use:   "sweep FILE.yaml",
 		Short: "Run many models on many data sets, as a file says",
@@ -38,10 +39,12 @@ by the time that finished jobs took.`,
 			if dry {
 				return a.dryRun(c.Context(), s)
 			}
+			s.options.metrics, s.options.journal = metrics, journalName(args[0])
 			return a.run(c.Context(), s.models, s.options)
 		},
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "say what would run and what it would cost, and run nothing")
+	addMetrics(c.Flags(), &metrics)
 	return c
 }
 
