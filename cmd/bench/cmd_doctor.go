@@ -21,6 +21,7 @@ import (
 func newDoctor(a *app) *cobra.Command {
 	var hosts hostList
 	var python string
+	var cluster *kubernetesOptions
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is missing to run here, and the command that mends it",
@@ -29,9 +30,10 @@ func newDoctor(a *app) *cobra.Command {
 The exit code is 0 if models can be trained here, in a container or a process,
 and 4 if only the baselines can run.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), hosts, python) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), hosts, python, cluster) },
 	}
 	c.Flags().Var(&hosts, "host", hostUsage)
+	addKubernetes(c.Flags(), &cluster)
 	c.Flags().StringVar(&python, "python", "", "Python to look at (default python3)")
 	return c
 }
@@ -49,15 +51,19 @@ type finding struct {
 // environment or image takes about 6 GB.
 const minFree = 12 << 30
 
-func (a *app) doctor(ctx context.Context, hosts hostList, python string) error {
+func (a *app) doctor(ctx context.Context, hosts hostList, python string, cluster *kubernetesOptions) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	k := &kit{app: a, home: home, hosts: hosts, python: python}
+	k := &kit{app: a, home: home, hosts: hosts, python: python, kubernetesOptions: cluster}
 	defer k.close()
 	findings := []finding{checkHome(home)}
 	container := false
+	if cluster != nil {
+		f := k.checkCluster(ctx)
+		findings, container = append(findings, f), f.OK
+	}
 	for _, h := range k.engines() {
 		engine, ready := k.checkEngine(ctx, h)
 		findings = append(findings, engine...)

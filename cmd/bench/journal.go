@@ -136,7 +136,7 @@ func (j *journal) write(v any) {
 				return
 			}
 			j.full = true
-			line = []byte(`{"type":"truncated","message":"the file is as big as it may be; what follows is left out"}` + "\n")
+			line = fmt.Appendf(nil, `{"type":"truncated","time":"%s","message":"the file is as big as it may be; what follows is left out"}`+"\n", time.Now().UTC().Format("2006-01-02T15:04:05.000Z"))
 		}
 		var n int
 		n, err = j.f.Write(line)

@@ -191,3 +191,22 @@ func (k *kit) kubernetesGC(ctx context.Context, running bool) error {
 	}
 	return err
 }
+
+// checkCluster looks whether batches can be started in Kubernetes.
+func (k *kit) checkCluster(ctx context.Context) finding {
+	f := finding{Part: "kubernetes"}
+	err := errors.Join(k.kubernetesOptions.validate(runOptions{executor: kubernetes.Name})...)
+	if err == nil {
+		_, err = k.executor(kubernetes.Name)
+	}
+	if err == nil {
+		err = k.cluster.Check(ctx)
+	}
+	if err != nil {
+		f.Detail, f.Remedy = strings.ReplaceAll(err.Error(), "\n", "; "), strings.Join(hints(err), "; ")
+		return f
+	}
+	o := k.kubernetesOptions
+	f.OK, f.Detail = true, fmt.Sprintf("%s, image %s, claim %s", cmp.Or(o.Context, "the current context"), o.Image, o.PVC.Claim)
+	return f
+}

@@ -84,6 +84,7 @@ func TestKubernetesSurvivesBench(t *testing.T) {
 		t.Error("the predictions are not those of a run in processes")
 	}
 	has(t, p.run(0, "gc", "--kubernetes", file).stdout, "0 batches stopped")
+	has(t, p.run(0, "doctor", "--kubernetes", file).stdout, "ok       kubernetes", "claim work")
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "cluster", "volumes", "work", "bench", "*", "batches", "*"))
 	if len(left) > len(whole.records()) || err != nil { // of the other home, at most
 		t.Errorf("left in the volume: %v, %v", left, err)
@@ -122,6 +123,9 @@ func TestKubernetesIsNotThere(t *testing.T) {
 			begun := time.Now()
 			r := p.run(c.code, append(args, "--kubernetes", other)...)
 			has(t, r.stderr, append(c.says, "bench: error:")...)
+			if c.code == 4 {
+				has(t, p.try("doctor", "--kubernetes", other).stdout, append(c.says, "missing  kubernetes")...)
+			}
 			if took := time.Since(begun); took > 10*time.Second {
 				t.Errorf("it took %v", took)
 			}

@@ -102,12 +102,13 @@ func (o *Options) fill() {
 type Executor struct {
 	o Options
 
-	mu       sync.Mutex
-	clusters map[Place]*cluster
-	handles  map[string]*handle // of batches that run, by folder and batch
-	checked  bool               // the namespace has what batches need
-	gpus     *bool              // whether there are any; nil: not asked yet
-	said     map[string]time.Time
+	mu        sync.Mutex
+	namespace string // of batches that are started; "": not asked for yet
+	clusters  map[Place]*cluster
+	handles   map[string]*handle // of batches that run, by folder and batch
+	checked   bool               // the namespace has what batches need
+	gpus      *bool              // whether there are any; nil: not asked yet
+	said      map[string]time.Time
 }
 
 // New returns an executor.
@@ -132,17 +133,17 @@ func (e *Executor) here(ctx context.Context) (*cluster, error) {
 	if e.o.Image == "" || e.o.Claim == "" {
 		return nil, &runner.PreconditionError{What: "nothing says where in Kubernetes batches are to run", Hint: "give a kubernetes: mapping with image and pvc; the manual describes it"}
 	}
-	e.mu.Lock()
 	p := e.o.Place
+	e.mu.Lock()
+	p.Namespace = cmp.Or(p.Namespace, e.namespace)
 	e.mu.Unlock()
 	if p.Namespace == "" {
-		ns, err := dial(p.Kubectl, p.Context).namespace(ctx)
-		if err != nil {
+		var err error
+		if p.Namespace, err = dial(p.Kubectl, p.Context).namespace(ctx); err != nil {
 			return nil, err
 		}
-		p.Namespace = ns
 		e.mu.Lock()
-		e.o.Namespace = ns
+		e.namespace = p.Namespace
 		e.mu.Unlock()
 	}
 	return e.cluster(p), nil

@@ -316,7 +316,9 @@ func (c *connection) run(ctx context.Context, stdin io.Reader, stdout io.Writer,
 	if err == nil {
 		return nil
 	}
-	if ctx.Err() != nil {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("kubectl %s took too long: %s", args[0], said)
+	} else if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return fmt.Errorf("kubectl %s: %w: %s", args[0], err, said)

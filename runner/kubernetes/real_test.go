@@ -221,6 +221,24 @@ func TestRealEnds(t *testing.T) {
 				l.Errorf("%d jobs were begun, %v; want 2: the second pod goes on where the first one was", n, err)
 			}
 		}},
+		{"suspended and let go on, as a queue does", func(l *lab) {
+			h, b, d := l.batch(stub.Script{Pause: 5 * time.Second}, func(o *Options) { o.Queue = "team-a" })
+			l.pod(b, d)
+			suspend := func(how string) {
+				l.kubectl("", "-n", "lab", "patch", "job", l.o.jobName(b.ID), "-p", `{"spec":{"suspend":`+how+`}}`)
+			}
+			suspend("true")
+			time.Sleep(4 * time.Second)
+			suspend("false")
+			if x, err := l.ends(h); err != nil || x != (job.Exit{}) {
+				l.Errorf("%+v, %v", x, err)
+			}
+			l.appears(d, b.Jobs[1])
+			events, err := os.ReadFile(d.Events())
+			if n := strings.Count(string(events), `"event":"start"`); err != nil || n != 2 {
+				l.Errorf("%d jobs were begun, %v; want 2", n, err)
+			}
+		}},
 		{"its pod is deleted", func(l *lab) {
 			h, b, d := l.batch(stub.Script{Linger: long}, nil)
 			l.kubectl("", "-n", "lab", "delete", "pod", l.pod(b, d), "--grace-period=1")

@@ -43,6 +43,9 @@ const (
 	helperLife = 24 * time.Hour
 	// insideVolume is where the helper has the whole volume.
 	insideVolume = "/bench/volume"
+	// shTimeout and putTimeout bound a command in the helper, and one that is
+	// sent a model.
+	shTimeout, putTimeout = 10 * time.Minute, 6 * time.Hour
 	// completeMark is the last file of an archive: a cut one lacks it.
 	completeMark = ".bench-complete"
 )
@@ -114,6 +117,12 @@ func (r *remote) sh(ctx context.Context, stdin io.Reader, stdout io.Writer, scri
 	if err := r.check(ctx); err != nil {
 		return err
 	}
+	limit := shTimeout
+	if stdin != nil {
+		limit = putTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	if stdout == nil {
 		stdout = io.Discard
 	}
