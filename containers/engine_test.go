@@ -228,6 +228,50 @@ func TestEngineSandbox(t *testing.T) {
 		s.CPUs, s.TmpBytes = 1, 32<<20
 		s.Mounts = []containers.Mount{{Source: in, Target: "/bench/in"}, {Source: out, Target: "/bench/out", Writable: true}}
 	}
+	t.Run("folders", func(t *testing.T) { l.confined(t, with) })
+	t.Run("volumes", func(t *testing.T) {
+		name := "bench-test-room-" + l.instance
+		own := map[string]string{containers.LabelInstance: l.instance}
+		l.confined(t, func(s *containers.Spec) {
+			with(s)
+			s.Mounts = []containers.Mount{{Volume: name, Labels: own, Target: "/bench", Writable: true}, {Volume: name + "-data", Labels: own, Target: "/bench/in/data"}, {Volume: name + "-model", Labels: own, Target: "/bench/model"}}
+			s.Prepare = func(ctx context.Context, c *containers.Container) error {
+				return c.Put(ctx, "/bench", []containers.Entry{
+					{Name: "in", Dir: true, Mode: 0o755}, {Name: "in/batch.json", Mode: 0o644, Size: 2, Open: containers.Bytes([]byte("{}"))},
+					{Name: "out", Dir: true, Mode: 0o700, UID: 65534, GID: 65534},
+				}, nil)
+			}
+		})
+	})
+
+	_, printed, _ := l.run(with, "env")
+	for _, line := range strings.Split(strings.TrimSpace(printed), "\n") {
+		name, value, _ := strings.Cut(line, "=")
+		switch name {
+		case "HOME", "TMPDIR":
+			if value != "/tmp" {
+				t.Errorf("%s=%s", name, value)
+			}
+		case "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS":
+			if value != "1" {
+				t.Errorf("%s=%s on one CPU", name, value)
+			}
+		case "PATH", "HOSTNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIDIA_VISIBLE_DEVICES":
+		default:
+			t.Errorf("in the environment: %s", line)
+		}
+	}
+
+	_, printed, _ = l.run(func(s *containers.Spec) { s.Pids = 20 }, "fork", "100")
+	if n := strings.TrimSpace(printed); n == "100" || n == "0" || n == "" {
+		t.Errorf("with 20 pids it could start %s processes", n)
+	}
+}
+
+// confined runs the program that tries everything in a container with these
+// mounts, and checks what it could do.
+func (l *lab) confined(t *testing.T, with func(*containers.Spec)) {
+	t.Helper()
 	exit, printed, log := l.run(with, "probe")
 	var p map[string]string
 	if err := json.Unmarshal([]byte(printed), &p); err != nil {
@@ -268,29 +312,6 @@ func TestEngineSandbox(t *testing.T) {
 		if _, ok := p[k]; !ok {
 			t.Errorf("the program did not say %q", k)
 		}
-	}
-
-	_, printed, _ = l.run(with, "env")
-	for _, line := range strings.Split(strings.TrimSpace(printed), "\n") {
-		name, value, _ := strings.Cut(line, "=")
-		switch name {
-		case "HOME", "TMPDIR":
-			if value != "/tmp" {
-				t.Errorf("%s=%s", name, value)
-			}
-		case "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "RAYON_NUM_THREADS":
-			if value != "1" {
-				t.Errorf("%s=%s on one CPU", name, value)
-			}
-		case "PATH", "HOSTNAME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "NVIDIA_VISIBLE_DEVICES":
-		default:
-			t.Errorf("in the environment: %s", line)
-		}
-	}
-
-	_, printed, _ = l.run(func(s *containers.Spec) { s.Pids = 20 }, "fork", "100")
-	if n := strings.TrimSpace(printed); n == "100" || n == "0" || n == "" {
-		t.Errorf("with 20 pids it could start %s processes", n)
 	}
 }
 

@@ -92,6 +92,41 @@ func TestStartThroughLostAnswers(t *testing.T) {
 	}
 }
 
+// Files are sent before the program starts, again after the engine was away,
+// and also into a container that an earlier process left. Where they cannot be
+// had, no container is left.
+func TestStartPrepares(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		f := newFake()
+		e := f.open(t)
+		if left {
+			f.name, f.config, f.state = "bench-1", &container.Config{Labels: plain.Labels}, &container.State{Status: "created"}
+		}
+		s, n := plain, 0
+		s.Prepare = func(_ context.Context, c *Container) error {
+			if n++; n == 1 {
+				return &Error{Kind: Unreachable}
+			}
+			if f.state.Status != "created" || c.ID() != "id-of-bench-1" {
+				t.Errorf("prepared while %s", f.state.Status)
+			}
+			return nil
+		}
+		if _, err := e.Start(t.Context(), "bench-1", s); err != nil || n != 2 || f.state.Status != "running" || f.calls["Start"] != 1 {
+			t.Errorf("%v after %d preparations and %d starts", err, n, f.calls["Start"])
+		}
+		if _, err := e.Start(t.Context(), "bench-1", s); err != nil || n != 2 {
+			t.Errorf("a running container was prepared: %v, %d", err, n)
+		}
+	}
+	f := newFake()
+	s := plain
+	s.Prepare = func(context.Context, *Container) error { return io.ErrNoProgress }
+	if _, err := f.open(t).Start(t.Context(), "bench-1", s); !errors.Is(err, io.ErrNoProgress) || f.state != nil {
+		t.Errorf("files that cannot be had: %v, container %v", err, f.state)
+	}
+}
+
 func TestStartFinds(t *testing.T) {
 	for _, status := range []string{"running", "exited", "paused", "created"} {
 		f := newFake()

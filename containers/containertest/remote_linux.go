@@ -109,7 +109,7 @@ type SSH struct {
 // StartSSH starts an ssh server that lets this user in, and puts an ssh command
 // before the others in $PATH that reads the test's configuration instead of
 // the user's. The test cannot be parallel.
-func StartSSH(t *testing.T) *SSH {
+func StartSSH(t testing.TB) *SSH {
 	t.Helper()
 	sshd := "/usr/sbin/sshd"
 	for _, program := range []string{sshd, "ssh", "ssh-keygen"} {

@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -173,5 +174,46 @@ func TestNoSpace(t *testing.T) {
 	}
 	if found, err := e.Find(t.Context(), map[string]string{containers.LabelInstance: x.Instance}); err != nil || len(found) != 0 {
 		t.Errorf("%d containers are left, %v", len(found), err)
+	}
+}
+
+// How fast a model gets to an engine: 512 MB in one file.
+func BenchmarkSend(b *testing.B) {
+	b.Run("unix", func(b *testing.B) { send(b, containertest.OpenCopying(b)) })
+	b.Run("ssh", func(b *testing.B) {
+		containertest.StartSSH(b)
+		e, err := containers.Open(b.Context(), "ssh://engine")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer e.Close()
+		send(b, e)
+	})
+}
+
+func send(b *testing.B, e *containers.Engine) {
+	image := containertest.Image(b, e, "testtrainer", "testtrainer")
+	path := filepath.Join(b.TempDir(), "weights.bin")
+	if err := os.WriteFile(path, make([]byte, 512<<20), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	instance := containertest.Instance(b, e)
+	b.SetBytes(512 << 20)
+	for b.Loop() {
+		c := containers.NewContent([]containers.ContentFile{{Name: "weights.bin", Path: path, Size: 512 << 20, SHA256: rand.Text()}})
+		s := containers.Shelf{Kind: "model", Instance: instance, Content: c, Image: image}
+		seen, err := e.Hold(b.Context(), s.Volume()+"-seen", image, []containers.Mount{s.Mount("/m")}, map[string]string{containers.LabelInstance: instance})
+		if err == nil {
+			err = e.Fill(b.Context(), s, seen, "/m")
+		}
+		if err == nil {
+			err = seen.Remove(b.Context())
+		}
+		if err == nil {
+			_, err = e.RemoveVolume(b.Context(), s.Volume())
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"crypto/rand"
 	"os"
 	"path/filepath"
 	"strings"
@@ -62,34 +61,5 @@ func BenchmarkBatch(b *testing.B) {
 	}
 	for way := range ways {
 		b.ReportMetric(float64(took[way].Milliseconds())/float64(b.N), "ms/"+way)
-	}
-}
-
-// How fast a model gets to an engine: 512 MB in one file.
-func BenchmarkSend(b *testing.B) {
-	e := containertest.OpenCopying(b)
-	image := containertest.Image(b, e, "testtrainer", "testtrainer")
-	path := filepath.Join(b.TempDir(), "weights.bin")
-	if err := os.WriteFile(path, make([]byte, 512<<20), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	instance := containertest.Instance(b, e)
-	b.SetBytes(512 << 20)
-	for b.Loop() {
-		c := containers.NewContent([]containers.ContentFile{{Name: "weights.bin", Path: path, Size: 512 << 20, SHA256: rand.Text()}})
-		s := containers.Shelf{Kind: "model", Instance: instance, Content: c, Image: image}
-		seen, err := e.Hold(b.Context(), s.Volume()+"-seen", image, []containers.Mount{s.Mount("/m")}, map[string]string{containers.LabelInstance: instance})
-		if err == nil {
-			err = e.Fill(b.Context(), s, seen, "/m")
-		}
-		if err == nil {
-			err = seen.Remove(b.Context())
-		}
-		if err == nil {
-			_, err = e.RemoveVolume(b.Context(), s.Volume())
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
 	}
 }

@@ -123,11 +123,13 @@ func probe() map[string]string {
 			p[name] = ""
 		}
 	}
-	for _, dir := range []string{"/", "/usr", "/etc", "/bench/in", "/proc", "/sys", "/proc/sys/kernel", "/sys/fs/cgroup", "/dev"} {
+	for _, dir := range []string{"/", "/usr", "/etc", "/bench", "/bench/in", "/bench/in/data", "/bench/model", "/proc", "/sys", "/proc/sys/kernel", "/sys/fs/cgroup", "/dev"} {
 		try("write "+dir, os.WriteFile(filepath.Join(dir, "evil"), []byte("x"), 0o644))
 	}
 	try("write in file", os.WriteFile("/bench/in/batch.json", []byte("x"), 0o644))
 	try("chmod in file", os.Chmod("/bench/in/batch.json", 0o777))
+	try("move in", os.Rename("/bench/in", "/bench/out/in"))
+	try("move out", os.Rename("/bench/out", "/bench/in/out"))
 	try("unlink in file", os.Remove("/bench/in/batch.json"))
 	try("core pattern", os.WriteFile("/proc/sys/kernel/core_pattern", []byte("|/evil"), 0o644))
 	try("remount /", syscall.Mount("", "/", "", syscall.MS_REMOUNT, ""))
