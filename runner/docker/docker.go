@@ -119,7 +119,11 @@ func GC(ctx context.Context, e *containers.Engine, instance string, running bool
 	boxes, err = e.RemoveLeftovers(ctx, own, running)
 	if err == nil {
 		var locks []string
-		locks, err = (&ledger{keeper: e}).sweep(ctx)
+		over := "" // whose batches are all over
+		if running {
+			over = instance
+		}
+		locks, err = (&ledger{keeper: e}).sweep(ctx, over)
 		boxes = append(boxes, locks...)
 	}
 	if err == nil && running {

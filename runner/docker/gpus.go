@@ -191,7 +191,7 @@ func (e *executor) takeGPU(ctx context.Context, b job.Batch, d job.Dir, run, ima
 }
 
 func (e *executor) claim(batch job.ID, run, image string) claim {
-	return claim{run: run, container: e.containerName(batch), image: image, slots: max(1, e.o.GPUs.Slots), memoryMiB: e.o.GPUs.MemoryMiB}
+	return claim{run: run, container: e.containerName(batch), instance: e.o.Instance, process: thisProcess(), image: image, slots: max(1, e.o.GPUs.Slots), memoryMiB: e.o.GPUs.MemoryMiB}
 }
 
 // renewGPU keeps what the start of a batch holds until its container runs: then

@@ -2,9 +2,12 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"bench/containers"
+	"bench/internal/procid"
 	"bench/runner"
 )
 
@@ -289,7 +293,7 @@ func TestLedgerStale(t *testing.T) {
 			k.put("bench-old", c.owner, map[string]string{labelRun: c.run})
 		}
 		k.now = now
-		swept, err := k.ledger().sweep(t.Context())
+		swept, err := k.ledger().sweep(t.Context(), "")
 		if err != nil || (len(swept) == 1) != c.stale {
 			t.Errorf("%s: swept %q, %v", name, swept, err)
 		}
@@ -300,6 +304,96 @@ func TestLedgerStale(t *testing.T) {
 		if g := got(t, k.ledger(), wants("next", of)); (g == "GPU-0") != c.stale {
 			t.Errorf("%s: the next one got %q", name, g)
 		}
+	}
+}
+
+// A process that died on this machine is known to have: its lock goes at once,
+// but for what the engine may still be doing.
+func TestLedgerDied(t *testing.T) {
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := procid.Self()
+	if errors.Is(err, procid.ErrUnknown) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := procid.Read(child.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id.PID, id.Start = child.Process.Pid, st.Start
+	label := func(id procid.ID, uid int) string {
+		text, err := json.Marshal(process{id, uid})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	elsewhere, other := id, os.Getuid()
+	elsewhere.Boot = "another machine"
+	if other == 0 {
+		other = -1 // root sees everybody's: no label that it could not judge
+	}
+	if mine := thisProcess(); mine == "" || died(mine) || died(label(id, os.Getuid())) {
+		t.Errorf("a process that runs is taken for dead: %s", mine)
+	}
+	child.Process.Kill()
+	child.Wait()
+	for name, c := range map[string]struct {
+		process string
+		status  string // of the batch's container
+		age     time.Duration
+		free    bool
+	}{
+		"died":                  {label(id, os.Getuid()), "", diedWithin + time.Second, true},
+		"died before the start": {label(id, os.Getuid()), "created", diedWithin + time.Second, true},
+		"died just now":         {label(id, os.Getuid()), "", time.Second, false},
+		"died, its batch runs":  {label(id, os.Getuid()), "running", time.Hour, false},
+		"lives":                 {thisProcess(), "", time.Minute, false},
+		"on another machine":    {label(elsewhere, os.Getuid()), "", time.Minute, false},
+		"not told":              {"", "", time.Minute, false},
+		"nonsense":              {"{", "", time.Minute, false},
+	} {
+		k := newKeeper()
+		of := gpus("GPU-0")
+		first := wants("old", of)
+		first.process = c.process
+		if g := got(t, k.ledger(), first); g != "GPU-0" {
+			t.Fatalf("%s: got %q", name, g)
+		}
+		if c.status != "" {
+			k.put("bench-old", c.status, map[string]string{labelRun: "old"})
+		}
+		k.now = k.now.Add(c.age)
+		if g := got(t, k.ledger(), wants("next", of)); (g == "GPU-0") != c.free {
+			t.Errorf("%s: the next one got %q", name, g)
+		}
+	}
+	if os.Getuid() != 0 && died(label(id, other)) {
+		t.Error("another user's process is judged, which may only be hidden")
+	}
+}
+
+// bench gc ends all batches of a home, and with them its locks, however young.
+func TestLedgerSweepsInstance(t *testing.T) {
+	k := newKeeper()
+	of := gpus("GPU-0", "GPU-1")
+	for _, home := range []string{"mine", "yours"} {
+		c := wants(home, of)
+		c.instance = home
+		if g := got(t, k.ledger(), c); g == "" {
+			t.Fatal("nothing is free")
+		}
+	}
+	if names, err := k.ledger().sweep(t.Context(), "mine"); err != nil || !slices.Equal(names, []string{"bench-gpu-GPU-0"}) {
+		t.Errorf("removed %q, %v", names, err)
+	}
+	if names, err := k.ledger().sweep(t.Context(), ""); err != nil || len(names) > 0 {
+		t.Errorf("removed %q, %v", names, err)
 	}
 }
 

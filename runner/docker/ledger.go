@@ -2,10 +2,12 @@ package docker
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"bench/containers"
+	"bench/internal/procid"
 )
 
 // lockKeeper is what the ledger needs of an engine.
@@ -31,6 +34,9 @@ const (
 	labelGPUOwner  = "bench.gpu.container" // name of the batch's container
 	labelGPUSlots  = "bench.gpu.slots"     // how many may share the GPU; also on the batch's container
 	labelGPUMemory = "bench.gpu.memory"    // MiB declared for this one; also on the batch's container
+
+	labelGPUInstance = "bench.gpu.instance" // as containers.LabelInstance, for GC
+	labelGPUProcess  = "bench.gpu.process"  // JSON of the process that starts the batch, and its user: see process
 )
 
 // startWithin is how long after its lock, or the last renewal of that, a batch's
@@ -41,6 +47,42 @@ const startWithin = 6 * time.Minute
 
 // renewEvery is how often a lock is renewed until its batch runs.
 const renewEvery = startWithin / 3
+
+// diedWithin is the same if the process that was to start the container is seen
+// to have died: the engine may still be at work on what it was told last.
+const diedWithin = 10 * time.Second
+
+// process is who starts a batch.
+type process struct {
+	procid.ID
+	UID int `json:"uid"`
+}
+
+func thisProcess() string {
+	id, err := procid.Self()
+	if err != nil {
+		return "" // on systems that do not tell, locks are void by their age alone
+	}
+	text, err := json.Marshal(process{id, os.Getuid()})
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// died says whether the process that a label names is known to run no more: it
+// was one of this machine, and one that this user could see.
+func died(label string) bool {
+	var p process
+	if json.Unmarshal([]byte(label), &p) != nil || p.PID == 0 {
+		return false
+	}
+	here, err := procid.Self()
+	if err != nil || !here.Near(p.ID) || p.UID != os.Getuid() && os.Getuid() != 0 {
+		return false
+	}
+	return !p.Runs()
+}
 
 // lockPollGPU is how often a batch that waits for a GPU looks.
 const lockPollGPU = time.Second
@@ -69,6 +111,8 @@ type ledger struct {
 type claim struct {
 	run       string // of its start, see labelRun
 	container string // its name
+	instance  string // of the home; may be empty
+	process   string // see thisProcess; may be empty
 	image     string // any that the engine has
 	gpus      []containers.GPU
 	slots     int   // 1: a GPU alone
@@ -79,7 +123,8 @@ type claim struct {
 
 func (c claim) labels(gpu string) map[string]string {
 	return map[string]string{labelGPU: gpu, labelRun: c.run, labelGPUOwner: c.container,
-		labelGPUSlots: strconv.Itoa(c.slots), labelGPUMemory: strconv.FormatInt(c.memoryMiB, 10)}
+		labelGPUSlots: strconv.Itoa(c.slots), labelGPUMemory: strconv.FormatInt(c.memoryMiB, 10),
+		labelGPUInstance: c.instance, labelGPUProcess: c.process}
 }
 
 // holder is somebody who has a GPU, or a part of it.
@@ -348,7 +393,7 @@ func (l *ledger) stale(ctx context.Context, seen []containers.Seen) (map[string]
 				}
 			}
 			// A lock from the future: the engine's clock was set back.
-			if age := now.Sub(young[s.Labels[labelRun]]); age > startWithin || age < -startWithin {
+			if age := now.Sub(young[s.Labels[labelRun]]); age > startWithin || age < -startWithin || age > diedWithin && died(s.Labels[labelGPUProcess]) {
 				ids[s.ID] = true
 			}
 		}
@@ -377,8 +422,9 @@ func (l *ledger) release(ctx context.Context, run string) error {
 	return err
 }
 
-// sweep removes all stale locks and returns their names.
-func (l *ledger) sweep(ctx context.Context) ([]string, error) {
+// sweep removes all stale locks and returns their names. With an instance, no
+// batch of which runs any more, it removes all of its locks.
+func (l *ledger) sweep(ctx context.Context, instance string) ([]string, error) {
 	seen, err := l.keeper.Containers(ctx)
 	if err != nil {
 		return nil, err
@@ -389,7 +435,7 @@ func (l *ledger) sweep(ctx context.Context) ([]string, error) {
 	}
 	names := map[string]string{}
 	for _, s := range seen {
-		if stale[s.ID] {
+		if stale[s.ID] || s.Labels[labelGPU] != "" && instance != "" && s.Labels[labelGPUInstance] == instance {
 			names[s.Name] = s.ID
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"bench/internal/procid"
 	"bench/runner"
 	"bench/runner/job"
 	"bench/runner/runnertest"
@@ -99,8 +100,8 @@ func eventually(t *testing.T, what string, cond func() bool) {
 }
 
 func running(pid int) bool {
-	st, err := readStat(pid)
-	return err == nil && st.state != 'Z'
+	st, err := procid.Read(pid)
+	return err == nil && st.State != 'Z'
 }
 
 func TestContract(t *testing.T) {
@@ -218,7 +219,7 @@ func TestSupervisorKilled(t *testing.T) {
 	r := h.(*handle).r
 	trainer := 0
 	for pid, st := range processes() {
-		if st.parent == r.Process.PID {
+		if st.Parent == r.Process.PID {
 			trainer = pid
 		}
 	}
@@ -251,13 +252,13 @@ func TestPIDReuse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !sameProcess(me) {
+	if !me.Runs() {
 		t.Error("this process is not the same as itself")
 	}
-	for name, change := range map[string]func(*identity){
-		"start": func(id *identity) { id.Start-- },
-		"boot":  func(id *identity) { id.Boot = "another" },
-		"pids":  func(id *identity) { id.PIDs = "pid:[1]" },
+	for name, change := range map[string]func(*procid.ID){
+		"start": func(id *procid.ID) { id.Start-- },
+		"boot":  func(id *procid.ID) { id.Boot = "another" },
+		"pids":  func(id *procid.ID) { id.PIDs = "pid:[1]" },
 	} {
 		d := newDir(t)
 		b := runnertest.WriteBatch(t, d, 1, stub.Script{})
@@ -307,17 +308,17 @@ func TestZombieIsDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := readStat(c.Process.Pid)
+	st, err := procid.Read(c.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	id.PID, id.Start = c.Process.Pid, st.start
-	if !sameProcess(id) {
+	id.PID, id.Start = c.Process.Pid, st.Start
+	if !id.Runs() {
 		t.Error("a sleeping process counts as dead")
 	}
 	c.Process.Kill()
-	eventually(t, "the child is a zombie", func() bool { st, err := readStat(id.PID); return err == nil && st.state == 'Z' })
-	if sameProcess(id) {
+	eventually(t, "the child is a zombie", func() bool { st, err := procid.Read(id.PID); return err == nil && st.State == 'Z' })
+	if id.Runs() {
 		t.Error("a zombie counts as alive")
 	}
 	c.Wait()

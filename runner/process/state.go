@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"bench/internal/procid"
 	"bench/runner"
 	"bench/runner/job"
 )
@@ -44,7 +45,7 @@ type record struct {
 	Schema  int          `json:"schema"` // recordSchema
 	Batch   job.ID       `json:"batch"`
 	Run     string       `json:"run"` // differs between starts of one batch
-	Process identity     `json:"process"`
+	Process procid.ID    `json:"process"`
 	Command []string     `json:"command"`
 	Scratch string       `json:"scratch"`
 	Started time.Time    `json:"started"`
@@ -52,18 +53,6 @@ type record struct {
 }
 
 const recordSchema = 1
-
-// identity names a process so that no later one can be mistaken for it. A pid
-// alone is used again.
-type identity struct {
-	PID   int    `json:"pid"`
-	Start uint64 `json:"start"` // clock ticks between boot and the start of the process
-	Boot  string `json:"boot"`  // random at each boot of the machine
-	PIDs  string `json:"pids"`  // pid namespace: containers of one machine share Boot
-}
-
-// near says whether the process ids of id and other are of one kind.
-func (id identity) near(other identity) bool { return id.Boot == other.Boot && id.PIDs == other.PIDs }
 
 // ended is exit.json, written once the trainer has ended and its files are
 // complete.
@@ -95,8 +84,8 @@ func (r record) alive(d job.Dir) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if r.Process.near(here) {
-		return sameProcess(r.Process), nil
+	if r.Process.Near(here) {
+		return r.Process.Runs(), nil
 	}
 	held, err := lock(lockFile(d))
 	switch {
@@ -114,7 +103,7 @@ func (r record) signal(s syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	if !r.Process.near(here) {
+	if !r.Process.Near(here) {
 		return fmt.Errorf("it runs elsewhere (host %s, process %d): stop it there", r.Where.Host, r.Process.PID)
 	}
 	p, err := os.FindProcess(r.Process.PID) // holds on to the process itself where the system can (pidfd)
@@ -122,7 +111,7 @@ func (r record) signal(s syscall.Signal) error {
 		return nil // it has ended
 	}
 	defer p.Release()
-	if !sameProcess(r.Process) {
+	if !r.Process.Runs() {
 		return nil
 	}
 	if err := p.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {

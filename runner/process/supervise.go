@@ -99,7 +99,7 @@ func (s *supervisor) begin() (state string, err error) {
 	var old record
 	if readJSON(d.Executor(), &old) == nil {
 		// Where locks do not work, the record is all there is.
-		if old.Process.near(me) && sameProcess(old.Process) {
+		if old.Process.Near(me) && old.Process.Runs() {
 			return replyRunning, nil
 		}
 		if strings.HasPrefix(filepath.Base(old.Scratch), scratchPrefix) {

@@ -1,13 +1,14 @@
 package process
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"bench/internal/procid"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,53 +17,7 @@ import (
 const self = "/proc/self/exe"
 
 // thisProcess returns the identity of the calling process.
-func thisProcess() (identity, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return identity{}, err
-	}
-	pids, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return identity{}, err
-	}
-	st, err := readStat(os.Getpid())
-	if err != nil {
-		return identity{}, err
-	}
-	return identity{PID: os.Getpid(), Start: st.start, Boot: strings.TrimSpace(string(boot)), PIDs: pids}, nil
-}
-
-// sameProcess says whether the process that id names runs in this boot and pid
-// namespace. A zombie does not run.
-func sameProcess(id identity) bool {
-	st, err := readStat(id.PID)
-	return err == nil && st.start == id.Start && st.state != 'Z' && st.state != 'X'
-}
-
-type stat struct {
-	state  byte
-	parent int
-	start  uint64
-}
-
-// readStat reads /proc/PID/stat, see proc_pid_stat(5): "pid (comm) state ppid …
-// starttime …", where comm may hold blanks and parentheses.
-func readStat(pid int) (stat, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return stat{}, err
-	}
-	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
-	if len(f) < 20 {
-		return stat{}, fmt.Errorf("/proc/%d/stat is too short", pid)
-	}
-	st := stat{state: f[0][0]}
-	if st.parent, err = strconv.Atoi(f[1]); err != nil {
-		return stat{}, err
-	}
-	st.start, err = strconv.ParseUint(f[19], 10, 64)
-	return st, err
-}
+func thisProcess() (procid.ID, error) { return procid.Self() }
 
 // trainerAttr: a process group that can be signalled as one, and death
 // together with the supervisor.
@@ -101,7 +56,7 @@ func oomKills() uint64 {
 }
 
 // processes returns the stat of every process that can be seen.
-func processes() map[int]stat {
+func processes() map[int]procid.Stat {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
@@ -111,10 +66,10 @@ func processes() map[int]stat {
 	if err != nil {
 		return nil
 	}
-	all := map[int]stat{}
+	all := map[int]procid.Stat{}
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			if st, err := readStat(pid); err == nil {
+			if st, err := procid.Read(pid); err == nil {
 				all[pid] = st
 			}
 		}
@@ -130,7 +85,7 @@ func descendantsMemory(root int) int64 {
 	all := processes()
 	var sum int64
 	for pid := range all {
-		for p, hops := all[pid].parent, 0; p > 1 && hops < 1000; p, hops = all[p].parent, hops+1 {
+		for p, hops := all[pid].Parent, 0; p > 1 && hops < 1000; p, hops = all[p].Parent, hops+1 {
 			if p == root {
 				sum += heldMemory(pid)
 				break
@@ -164,7 +119,7 @@ func reapOrphans(limit time.Duration) {
 	me := os.Getpid()
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for pid, st := range processes() {
-			if st.parent == me && st.state != 'Z' {
+			if st.Parent == me && st.State != 'Z' {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"bench/internal/procid"
 	"bench/runner"
 )
 
@@ -13,11 +14,10 @@ const self = ""
 
 // thisProcess fails: a trainer that outlives bench is found again by what only
 // Linux tells of processes.
-func thisProcess() (identity, error) {
-	return identity{}, &runner.PreconditionError{What: "the process executor works on Linux only", Hint: "use --executor docker"}
+func thisProcess() (procid.ID, error) {
+	return procid.ID{}, &runner.PreconditionError{What: "the process executor works on Linux only", Hint: "use --executor docker"}
 }
 
-func sameProcess(identity) bool         { return false }
 func trainerAttr() *syscall.SysProcAttr { return nil }
 func adoptOrphans() error               { return nil }
 func preferAsVictim(int)                {}
