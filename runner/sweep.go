@@ -32,7 +32,7 @@ func Sweep(ctx context.Context, path string, executor func(name string) (Executo
 		}
 	}
 	if len(errs) == 0 && swept.Busy == 0 {
-		errs = append(errs, os.RemoveAll(x.home.inputs())) // made again when they are needed
+		errs = append(errs, os.RemoveAll(x.home.inputs()), x.store.Clean()) // inputs are made again when they are needed
 	}
 	return swept, errors.Join(errs...)
 }

@@ -42,6 +42,7 @@ type runOptions struct {
 	gpus       gpuOptions
 	cost       costOptions
 	timeout    time.Duration
+	patience   time.Duration
 	slurm      slurmOptions
 	kubernetes *kubernetesOptions // nil: not given
 	remoteCode bool
@@ -107,6 +108,7 @@ func (o *runOptions) addFlags(f *pflag.FlagSet) {
 	o.cost.addFlags(f)
 	f.StringVar(&o.memory, "memory", "", "memory limit of each batch, such as 8g")
 	f.DurationVar(&o.timeout, "timeout", 0, "time limit of each batch, such as 6h (0: none)")
+	f.DurationVar(&o.patience, "patience", 0, "how long a host that does not answer is waited for before its batches start elsewhere (0: 5m, or 15m as long as no host answers)")
 	f.BoolVar(&o.remoteCode, "allow-remote-code", false, "let code from the models' repositories run (in containers only)")
 	o.slurm.addFlags(f)
 	addKubernetes(f, &o.kubernetes)
@@ -138,6 +140,9 @@ func (o runOptions) validate() error {
 	}
 	if o.seeds < 1 {
 		errs = append(errs, usage("", "--seeds %d: at least one is needed", o.seeds))
+	}
+	if o.patience < 0 {
+		errs = append(errs, usage("such as 2m", "--patience cannot be negative"))
 	}
 	if o.threads < 0 || o.slots < 0 {
 		errs = append(errs, usage("", "--threads and --slots cannot be negative"))
@@ -186,7 +191,7 @@ func (a *app) prepare(ctx context.Context, names []string, o runOptions) (_ *pre
 	memory, _ := parseBytes(o.memory)
 	gpus, _ := o.sharing()
 	k := &kit{
-		app: a, home: home, hosts: o.hosts, slots: o.slots, gpus: gpus, image: o.image, python: o.python, slurmOptions: o.slurm, kubernetesOptions: o.kubernetes,
+		app: a, home: home, hosts: o.hosts, slots: o.slots, gpus: gpus, image: o.image, python: o.python, slurmOptions: o.slurm, kubernetesOptions: o.kubernetes, patience: o.patience,
 		limits: runner.Limits{CPUs: float64(o.threads), MemoryBytes: memory, Time: o.timeout},
 		log:    func(format string, args ...any) { fmt.Fprintf(a.stderr, "bench: "+format+"\n", args...) },
 	}

@@ -39,7 +39,7 @@ type kit struct {
 
 	kubernetesOptions *kubernetesOptions   // nil: not given
 	cluster           *kubernetes.Executor // nil: not made yet
-	// patience is how long a host that does not answer is waited for; 0: as long as package pool does.
+	// patience is how long a host that does not answer is waited for; 0: as long as packages pool and containers do.
 	patience time.Duration
 	log      func(format string, args ...any)
 
@@ -101,6 +101,7 @@ func (k *kit) engineAt(ctx context.Context, h host) (*containers.Engine, error) 
 	if err != nil {
 		return nil, err
 	}
+	e.Patience = cmp.Or(k.patience, e.Patience)
 	k.opening.Lock()
 	defer k.opening.Unlock()
 	if other := k.opened[name]; other != nil { // opened meanwhile

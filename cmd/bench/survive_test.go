@@ -112,15 +112,9 @@ func (l *ledger) look() {
 	}
 }
 
-// complete checks jobs and records after the last run: of jobs of one model on
-// so many data sets.
-func (l *ledger) complete(jobs, sets int, undisturbed map[job.ID]string) {
-	l.p.t.Helper()
-	l.completeAll(jobs, 1, sets, undisturbed)
-}
-
-// completeAll is complete for several models.
-func (l *ledger) completeAll(jobs, models, sets int, undisturbed map[job.ID]string) {
+// complete checks jobs and records after the last run, of so many models on so
+// many data sets together.
+func (l *ledger) complete(jobs, cells int, undisturbed map[job.ID]string) {
 	l.p.t.Helper()
 	l.look()
 	for id := range l.made {
@@ -144,13 +138,13 @@ func (l *ledger) completeAll(jobs, models, sets int, undisturbed map[job.ID]stri
 	rs := l.p.records()
 	seen := map[string]int{}
 	for _, r := range rs {
-		seen[r.Model.ID+" "+r.Dataset.Name]++
-		if len(r.Replicates) != jobs/models/sets || len(r.Failures) != 0 {
+		seen[r.Model.ID+" on "+r.Dataset.Name]++
+		if len(r.Replicates) != jobs/cells || len(r.Failures) != 0 {
 			l.p.t.Errorf("%s has %d replicates and %d failures", r.Dataset.Name, len(r.Replicates), len(r.Failures))
 		}
 	}
-	if len(rs) != models*sets || len(seen) != models*sets {
-		l.p.t.Errorf("records: %v, want one for each of %d models on %d data sets", seen, models, sets)
+	if len(rs) != cells || len(seen) != cells {
+		l.p.t.Errorf("records: %v, want %d, each once", seen, cells)
 	}
 	l.p.noBatches()
 }

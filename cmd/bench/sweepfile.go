@@ -48,6 +48,7 @@ type sweepFile struct {
 	Threads     count              `yaml:"threads"`
 	Memory      string             `yaml:"memory"`
 	Timeout     time.Duration      `yaml:"timeout"`
+	Patience    time.Duration      `yaml:"patience"`
 	Device      string             `yaml:"device"`
 	Partial     bool               `yaml:"partial"`
 	RemoteCode  bool               `yaml:"allow_remote_code"`
@@ -285,7 +286,7 @@ func (r *sweepReader) options(f sweepFile, of map[string]modelOptions) runOption
 	o := runOptions{
 		selection: selection{suite: f.Suite, names: f.Datasets.texts(), tasks: f.Tasks.texts(), langs: f.Languages.texts(), picking: picking{pickOn: "val", scoreOn: "test"}},
 		seeds:     job.DefaultSeeds, executor: "auto", protocol: "paper", set: f.Set, batch: "seed", device: "auto",
-		threads: int(f.Threads), slurm: f.Slurm, kubernetes: f.Kubernetes, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout,
+		threads: int(f.Threads), slurm: f.Slurm, kubernetes: f.Kubernetes, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout, patience: f.Patience,
 		remoteCode: f.RemoteCode, partial: f.Partial, cost: cost, of: of,
 		gpus: gpuOptions{list: f.GPUs, slots: int(f.SlotsPerGPU), memory: f.GPUMemory},
 	}

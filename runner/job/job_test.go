@@ -283,6 +283,21 @@ func TestStoreTornByPowerLoss(t *testing.T) {
 	if got, err := s.Predictions(spec.ID(), []string{"1"}); err != nil || len(got) != 1 {
 		t.Errorf("saved once more: %s, %v", got, err)
 	}
+
+	// What a program left that was killed while it saved is no job, and goes.
+	half := filepath.Join(filepath.Dir(s.Dir(spec.ID())), ".half.1-1.tmp")
+	if err := os.Mkdir(half, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Clean(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(half); !errors.Is(err, os.ErrNotExist) {
+		t.Error("half a job is left:", err)
+	}
+	if _, ended, err := s.Outcome(spec.ID()); !ended || err != nil {
+		t.Errorf("a whole job was cleaned away: %v", err)
+	}
 }
 
 func TestStoreRefusesForeignOutcome(t *testing.T) {

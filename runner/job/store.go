@@ -160,6 +160,16 @@ func (s Store) Save(spec Spec, o Outcome, predictions []json.RawMessage, logTail
 	return nil
 }
 
+// Clean removes what killed programs have left of jobs that they were saving. It
+// is not to be called while one saves.
+func (s Store) Clean() error {
+	left, err := filepath.Glob(filepath.Join(s.Home, "jobs", "*", ".*.tmp"))
+	for _, dir := range left {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	return err
+}
+
 // contents are the files of a job, in the order in which they are written.
 func contents(spec Spec, o Outcome, predictions []json.RawMessage, logTail []byte) ([]atomicfile.File, error) {
 	asked, err := json.MarshalIndent(spec, "", "  ")
