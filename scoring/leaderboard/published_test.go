@@ -141,3 +141,28 @@ func TestRankOptions(t *testing.T) {
 		t.Errorf("%+v", b.Models)
 	}
 }
+
+// TestPaperTable: without the models that came after the paper and the
+// intermediate checkpoint, the best five are the paper's, in its order and with
+// its scores.
+func TestPaperTable(t *testing.T) {
+	for _, c := range []struct {
+		language string
+		want     []string
+	}{
+		{"", strings.Fields("NbAiLab/nb-bert-large 67.97 chcaa/dfm-encoder-large-v1 64.96 google/rembert 64.70 microsoft/mdeberta-v3-base 64.35 NbAiLab/nb-roberta-base-scandi 63.95")},
+		{"da", strings.Fields("chcaa/dfm-encoder-large-v1 66.17 NbAiLab/nb-bert-large 64.39 vesteinn/DanskBERT 63.87 google/rembert 63.41")},
+	} {
+		o := leaderboard.Options{Columns: leaderboard.Mainland(), Filters: leaderboard.Filters{Exclude: []string{"ltg/norbert3-*", "KBLab/*-110k"}}}
+		if c.language != "" {
+			o.Languages = []string{c.language}
+		}
+		var got []string
+		for _, r := range build(t, paper(t), o).Models[:len(c.want)/2] {
+			got = append(got, r.Model, fmt.Sprintf("%.2f", r.Overall.Value.X))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q: %v, want %v", c.language, got, c.want)
+		}
+	}
+}
