@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -377,6 +378,23 @@ func TestDeterministic(t *testing.T) {
 			t.Fatalf("%s\n%s", got, want)
 		}
 	})
+}
+
+// TestWorkers: the real board, with its table of transfer, is the same bytes on
+// one processor as on many.
+func TestWorkers(t *testing.T) {
+	recs := paper(t)
+	whole := func() []byte {
+		b := build(t, recs, leaderboard.Options{Columns: slices.Concat(leaderboard.Mainland(), leaderboard.Insular()), Errors: leaderboard.ErrorsBootstrap})
+		table := b.TransferOf(transfer.Paper())
+		b.Transfer = &table
+		return encode(t, b)
+	}
+	many := whole()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if !bytes.Equal(many, whole()) {
+		t.Error("the board depends on the number of processors")
+	}
 }
 
 // TestSchema: what is written is what docs/leaderboard.schema.json says.
