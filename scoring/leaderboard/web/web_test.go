@@ -22,6 +22,7 @@ import (
 	"bench/scoring"
 	"bench/scoring/leaderboard"
 	"bench/scoring/results"
+	"bench/scoring/stats"
 )
 
 // made returns the board of n made-up models on the paper's data sets, and more
@@ -113,7 +114,7 @@ func browser(t testing.TB) context.Context {
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute) // of a machine with much else to do
 	t.Cleanup(cancel)
 	if err := chromedp.Do(ctx); err != nil { // opens the browser
 		t.Fatal(err)
@@ -402,6 +403,34 @@ func TestPairedTest(t *testing.T) {
 	do(t, ctx, chromedp.Navigate(page+"#compare=org%2Fmodel-000,org%2Fmodel-001"), chromedp.WaitVisible("main td"))
 	if got := look[[]string](t, ctx, `[...document.querySelectorAll("main tbody td")].map((t) => t.textContent).slice(2, 4)`); got[0] != "+1.40 ± 1.42" || got[1] != "0.052" {
 		t.Errorf("difference and p: %q", got)
+	}
+}
+
+// The overall difference in the page is that of package stats: the weighted sum of
+// the differences of seeds, with Welch's and Satterthwaite's degrees of freedom.
+func TestOverallDifference(t *testing.T) {
+	ctx := browser(t)
+	b := made(t, 40, 18) // the first two are 1.25 points apart
+	var weights []float64
+	var parts []stats.Estimate
+	for _, d := range b.Datasets {
+		metric := b.Tasks[slices.IndexFunc(b.Tasks, func(x leaderboard.TaskInfo) bool { return x.Name == d.Task })].Metrics[0].Name
+		var differences []float64
+		for i, x := range b.Models[0].Datasets[d.Name].Scores[metric] {
+			differences = append(differences, x.X-b.Models[1].Datasets[d.Name].Scores[metric][i].X)
+		}
+		weights, parts = append(weights, d.Weight), append(parts, stats.Of(differences))
+	}
+	want := stats.Combine(weights, parts)
+	half, _ := want.HalfWidth()
+	keys := url.QueryEscape(b.Models[0].Model) + "," + url.QueryEscape(b.Models[1].Model)
+	do(t, ctx, chromedp.Navigate(address(write(t, b, Options{}))+"#compare="+keys), chromedp.WaitVisible("tr.main"))
+	p := fmt.Sprintf("%.3f", want.P())
+	if want.P() < 0.001 {
+		p = "< 0.001"
+	}
+	if got := look[[]string](t, ctx, `[...document.querySelectorAll("tr.main td")].map((td) => td.textContent).slice(2, 4)`); got[0] != fmt.Sprintf("+%.2f ± %.2f", want.Mean, half) || got[1] != p {
+		t.Errorf("the page says %q, want %+v ± %.4f, p %s", got, want, half, p)
 	}
 }
 
