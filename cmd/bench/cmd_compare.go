@@ -190,6 +190,15 @@ func (a *app) compareText(nameA, nameB, protocol string, r *compare.Report) {
 	for _, reason := range slices.Sorted(maps.Keys(why)) {
 		fmt.Fprintf(a.stdout, "note: %s: only the recorded scores are compared, whose spread is that of the seeds; %s\n", several(why[reason]), reason)
 	}
+	var unknown []string
+	for _, d := range r.Results {
+		if !d.Known {
+			unknown = append(unknown, d.Dataset)
+		}
+	}
+	if len(unknown) > 0 {
+		fmt.Fprintf(a.stdout, "note: %s: one recorded score of a model has no spread, so that neither this difference nor the overall one has an interval\n", several(unknown))
+	}
 	by := func(is func(compare.Result) bool) bool {
 		return slices.ContainsFunc(r.Results, func(d compare.Result) bool { return d.Basis == "predictions" && is(d) })
 	}

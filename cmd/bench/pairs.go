@@ -135,7 +135,7 @@ func unscored(r, s results.Record, t tasks.Task) string {
 	metric := t.Info().Metrics[0].Name
 	for _, x := range []results.Record{r, s} {
 		if len(recorded(x, metric)) == 0 {
-			return fmt.Sprintf("no seed of %s has a %s", x.Model.ID, metric)
+			return fmt.Sprintf("%s has no %s", x.Model.ID, metric)
 		}
 	}
 	return ""
