@@ -330,7 +330,7 @@ func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, p job.Protoc
 		fmt.Fprintf(a.stderr, "bench: nothing to do: all %d jobs had ended before\n", rep.Total)
 	}
 	if rep.Ran > 0 {
-		fmt.Fprintf(a.stderr, "bench: this run took %s\n", cost.usedLine(rep.Used))
+		fmt.Fprintf(a.stderr, "bench: this run used %s\n", cost.usedLine(rep.Used))
 	}
 	if len(rep.Records) > 0 {
 		fmt.Fprintf(a.stderr, "bench: records are in %s\n", r.Results.Path())

@@ -42,7 +42,7 @@ func (c costOptions) rates() results.Rates {
 // usedLine says what jobs took, for people.
 func (c costOptions) usedLine(u results.Usage) string {
 	if u.GPUSeconds == 0 {
-		return "no GPU was used; what the processor took is not measured"
+		return "no GPU; what the processor took is not measured"
 	}
 	cost := c.rates().Cost(u)
 	s := fmt.Sprintf("%s GPU hours, %s kWh", amount(cost.GPUHours), amount(cost.KWh))

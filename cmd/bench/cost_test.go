@@ -19,7 +19,7 @@ func TestUsedLine(t *testing.T) {
 		u    results.Usage
 		want string
 	}{
-		{paper, results.Usage{WallSeconds: 100}, "no GPU was used; what the processor took is not measured"},
+		{paper, results.Usage{WallSeconds: 100}, "no GPU; what the processor took is not measured"},
 		// 2 h × 250 W
 		{paper, results.NewUsage(7200, 7200, nil), "2.00 GPU hours, 0.50 kWh (estimated), 0.08 kg CO2e"},
 		{paper, results.NewUsage(36, 36, &results.Energy{Joules: 3600, Source: "nvml"}), "0.01 GPU hours, 0.001 kWh, 0.00016 kg CO2e"},
