@@ -85,6 +85,13 @@ func TestKubernetesSurvivesBench(t *testing.T) {
 	}
 	has(t, p.run(0, "gc", "--kubernetes", file).stdout, "0 batches stopped")
 	has(t, p.run(0, "doctor", "--kubernetes", file).stdout, "ok       kubernetes", "claim work")
+	eventually(t, "no kubectl outlives its bench", func() bool {
+		left, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		return err == nil && !slices.ContainsFunc(left, func(path string) bool {
+			b, err := os.ReadFile(path)
+			return err == nil && strings.HasPrefix(string(b), filepath.Join(filepath.Dir(file), "kubectl")+"\x00proxy")
+		})
+	})
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(file), "cluster", "volumes", "work", "bench", "*", "batches", "*"))
 	if len(left) > len(whole.records()) || err != nil { // of the other home, at most
 		t.Errorf("left in the volume: %v, %v", left, err)

@@ -1,9 +1,12 @@
 package kubernetes
 
 import (
+	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -88,4 +91,115 @@ func TestContractHelper(t *testing.T) {
 	l := newLab(t)
 	l.o.Path = ""
 	contract(t, l)
+}
+
+// start starts a batch of two jobs with a new executor.
+func (l *lab) start(s stub.Script) (*Executor, runner.Handle, job.Batch, job.Dir) {
+	l.Helper()
+	d := job.Dir(filepath.Join(l.TempDir(), "batch"))
+	if err := os.MkdirAll(d.Out(), 0o755); err != nil {
+		l.Fatal(err)
+	}
+	b := runnertest.WriteBatch(l.T, d, 2, s)
+	e := l.open()
+	h, err := e.Start(l.Context(), b, d)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() {
+		h.Stop(context.Background())
+		h.Wait(context.Background())
+	})
+	return e, h, b, d
+}
+
+// A kubectl that is killed is started again, and batches do not notice.
+func TestKubectlIsKilled(t *testing.T) {
+	l := newLab(t)
+	e, h, b, d := l.start(stub.Script{Pause: time.Second, LogLines: 100, Code: 7})
+	l.appears(d, b.Jobs[0])
+	for range 2 {
+		for _, c := range e.clusters {
+			c.connection.mu.Lock()
+			k := c.child
+			c.connection.mu.Unlock()
+			k.kill()
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	if x, err := l.ends(h); err != nil || x != (job.Exit{Code: 7}) {
+		t.Errorf("%+v, %v", x, err)
+	}
+	if log, err := os.ReadFile(d.Log()); err != nil || strings.Count(string(log), "\nline ") != 100 {
+		t.Errorf("the log has %d bytes, %v", len(log), err)
+	}
+}
+
+// Sockets of a bench that was killed are removed, those in use are not.
+func TestRemoveDead(t *testing.T) {
+	dir := t.TempDir()
+	old := time.Now().Add(-time.Hour)
+	for _, name := range []string{"dead", "live", "empty"} {
+		d := filepath.Join(dir, socketPrefix+name)
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if name != "empty" {
+			s, err := net.Listen("unix", filepath.Join(d, "api"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.(*net.UnixListener).SetUnlinkOnClose(false)
+			if name == "dead" {
+				s.Close()
+			} else {
+				defer s.Close()
+			}
+		}
+		if err := os.Chtimes(d, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removeDead(dir)
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != socketPrefix+"live" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+// A batch that writes too much is stopped, and what it had finished counts.
+func TestTooMuchOutput(t *testing.T) {
+	l := newLab(t)
+	l.o.OutBytes = 10
+	_, h, b, d := l.start(stub.Script{Linger: time.Minute})
+	if x, err := l.ends(h); err != nil || !x.Stopped || x.TimedOut || !strings.Contains(x.Detail, "are allowed") {
+		t.Errorf("%+v, %v", x, err)
+	}
+	l.appears(d, b.Jobs[1])
+}
+
+// What a trainer wrote that is not a plain file makes its job fail, at the end.
+func TestHostileOut(t *testing.T) {
+	from := t.TempDir()
+	h := &handle{d: job.Dir(t.TempDir())}
+	const id = job.ID("0123456789abcdef")
+	if err := os.Mkdir(filepath.Join(from, string(id)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/etc/passwd", filepath.Join(from, string(id), outcomeName)); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(h.d.Out(), string(id), outcomeName)
+	if err := h.take(from, id, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(to); err == nil {
+		t.Error("it was taken, although the batch runs on")
+	}
+	if err := h.take(from, id, true); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(to); err != nil || !strings.Contains(string(b), `"failure":"output"`) || !strings.Contains(string(b), "is a symbolic link") {
+		t.Errorf("%s, %v", b, err)
+	}
 }

@@ -79,7 +79,8 @@ func (c *connection) socket(ctx context.Context) (string, error) {
 		}
 	}
 	if c.dir == "" {
-		dir, err := os.MkdirTemp("", "bench-kubectl-") // only for this user
+		removeDead(os.TempDir())
+		dir, err := os.MkdirTemp("", socketPrefix) // only for this user
 		if err != nil {
 			return "", err
 		}
@@ -95,6 +96,27 @@ func (c *connection) socket(ctx context.Context) (string, error) {
 	}
 	c.child = k
 	return k.socket, nil
+}
+
+// socketPrefix begins the names of the folders of sockets.
+const socketPrefix = "bench-kubectl-"
+
+// removeDead removes the folders of sockets that a bench left when it was
+// killed, and its kubectl with it.
+func removeDead(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, socketPrefix+"*")) // nothing rests on it
+	for _, d := range left {
+		i, err := os.Stat(d)
+		if err != nil || time.Since(i.ModTime()) < startTimeout {
+			continue
+		}
+		conn, err := net.DialTimeout("unix", filepath.Join(d, "api"), time.Second)
+		if err == nil {
+			conn.Close()
+		} else if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
+			os.RemoveAll(d)
+		}
+	}
 }
 
 // startTimeout bounds the time until kubectl listens: a login program that it

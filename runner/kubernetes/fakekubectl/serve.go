@@ -1,10 +1,11 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -214,9 +215,26 @@ func (c cluster) podLog(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer f.Close()
+	since, _ := time.Parse(time.RFC3339, r.FormValue("sinceTime")) // zero: from the beginning
+	in := bufio.NewReader(f)
+	var part []byte // of a line that is being written
 	for {
 		over := !c.read(dir+"/pod.json", &p) || p.ended()
-		if _, err := io.Copy(w, f); err != nil || over || r.FormValue("follow") == "" {
+		for {
+			line, err := in.ReadBytes('\n')
+			part = append(part, line...)
+			if err != nil {
+				break
+			}
+			stamp, _, _ := bytes.Cut(part, []byte{' '})
+			if at, err := time.Parse(time.RFC3339Nano, string(stamp)); err != nil || !at.Before(since) {
+				if _, err := w.Write(part); err != nil {
+					return
+				}
+			}
+			part = nil
+		}
+		if over || r.FormValue("follow") == "" {
 			return
 		}
 		http.NewResponseController(w).Flush()
