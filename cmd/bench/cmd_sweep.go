@@ -17,7 +17,7 @@ import (
 )
 
 func newSweep(a *app) *cobra.Command {
-	var dry bool
+	var dry, refresh bool
 	var metrics string
 	c := &cobra.Command{
 		Use:   "sweep FILE.yaml",
@@ -36,6 +36,9 @@ by the time that finished jobs took.`,
 			if err != nil {
 				return err
 			}
+			if err := a.find(c.Context(), s, refresh, dry); err != nil {
+				return err
+			}
 			if dry {
 				return a.dryRun(c.Context(), s)
 			}
@@ -45,6 +48,7 @@ by the time that finished jobs took.`,
 	}
 	c.Flags().BoolVar(&dry, "dry-run", false, "say what would run and what it would cost, and run nothing")
 	addMetrics(c.Flags(), &metrics)
+	c.Flags().BoolVar(&refresh, "refresh", false, "ask the Hub again which models the file's queries mean, instead of taking those of last time")
 	return c
 }
 

@@ -48,7 +48,11 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 		if of.remoteCode != nil {
 			own.remoteCode = *of.remoteCode
 		}
-		m, err := k.model(ctx, name, own)
+		look := k.model
+		if of.found {
+			look = k.found
+		}
+		m, err := look(ctx, name, own)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil, ctx.Err()

@@ -3,12 +3,15 @@ package main
 import (
 	"encoding/json"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"bench/datasets/hub/hubtest"
 )
 
 // sweepFileOf writes a sweep's file into a folder of its own.
@@ -26,7 +29,7 @@ func TestBadSweeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer deaf.Close()
+	t.Cleanup(func() { deaf.Close() })
 	const good = "models: [baseline:ngram]\nsuite: sample\n"
 	const trained = "models: [fresh:tiny]\nsuite: sample\nseeds: 1\nexecutor: docker\n"
 	cases := []struct {
@@ -79,6 +82,13 @@ func TestBadSweeps(t *testing.T) {
 		{"hosts without docker", good + "executor: process\nhosts: [ssh://a]\n", 64, []string{"sweep.yaml:4: hosts are for executor docker"}},
 		{"slots of a host", good + "hosts: [{address: ssh://a, slots: 0}]\n", 64, []string{`sweep.yaml:3: host: slots is "0"`}},
 		{"many things", "modles: [a]\nsuite: moon\nseeds: 0\nmemory: -4g\n", 64, []string{"sweep.yaml:1: there is no key modles; did you mean models?", "sweep.yaml:2: there is no suite", "sweep.yaml:3: seeds is 0", `sweep.yaml:4: memory: "-4g" is not a size`, "no models"}},
+		{"query without end", "models: [{hub: {rule: any}}]\nsuite: sample\n", 64, []string{"sweep.yaml:1: model: hub means the whole Hub: say language"}},
+		{"query of nothing", "models: [{hub: da}]\nsuite: sample\n", 64, []string{"sweep.yaml:1: model: hub is a mapping, such as {language: da"}},
+		{"wrong queries", "models:\n- hub:\n    langauge: da\n    limit: 0\n    max_parameters: big\n    sort: size\n    tags: [a, a]\nsuite: sample\n", 64, []string{"sweep.yaml:3: hub: there is no key langauge; there are language, tags",
+			`sweep.yaml:4: hub: limit is "0"`, `sweep.yaml:5: hub: max_parameters is "big"; it is a number such as 1000, 500M or 1.5B`, `sweep.yaml:6: hub: sort is "size"; choose one of downloads`, "sweep.yaml:7: hub: tags has a twice"}},
+		{"query twice", "models:\n- hub: {language: da}\n- hub: {language: [da]}\nsuite: sample\n", 64, []string{"sweep.yaml:3: this query is there already, at "}},
+		{"name of the sweep", good + "name: a/b\n", 64, []string{`sweep.yaml:3: name is "a/b"; it is made of letters`}},
+		{"query offline", "models: [{hub: {language: da}}]\nsuite: sample\n", 4, []string{"sweep.yaml:1: search for models {\"languages\":[\"da\"]}: the Hub may not be asked", "hint: unset HF_HUB_OFFLINE"}},
 
 		{"nobody at the host", trained + "hosts: ['tcp://127.0.0.1:1?tls=no']\n", 4, []string{"127.0.0.1:1", "hint: "}},
 		{"a host that says nothing", trained + "hosts: ['tcp://" + deaf.Addr().String() + "?tls=no']\n", 4, []string{deaf.Addr().String(), "hint: "}},
@@ -179,4 +189,61 @@ func TestMakespan(t *testing.T) {
 			t.Errorf("%v in %d slots: %v, want %v", c.batches, c.slots, got, c.want)
 		}
 	}
+}
+
+// A sweep's queries ask the Hub once. Started again, also when the Hub lists
+// others or cannot be reached, it has the models that it had, at the commits that
+// they had; --refresh asks again.
+func TestSweepQuery(t *testing.T) {
+	w := newWorld(t)
+	add := func(id string, downloads int) *hubtest.Repo {
+		r := w.hub.Add(id, hubtest.Model())
+		r.Set(func(r *hubtest.Repo) { r.Downloads, r.Tags = downloads, []string{"da"} })
+		return r
+	}
+	add("org/named", 900)
+	first := add("org/first", 800)
+	add("org/second", 700)
+	add("org/too-7b", 950)
+	add("org/third", 10)
+	commit := first.Head("main")
+	file := sweepFileOf(t, "name: danish\nmodels:\n- org/named\n- {hub: {language: da, limit: 3}, priority: 2}\ndatasets: [small-reviews]\nseeds: 1\nexecutor: process\npython: "+w.python+"\n")
+	args := []string{"sweep", "--catalog", smallCatalogue(t), file}
+	dry := append([]string{"sweep", "--dry-run"}, args[1:]...)
+	r := w.run(0, dry...)
+	has(t, r.stderr, "sweep.yaml:4: 3 models of the Hub", "org/first  fill-mask  size not known  800 downloads")
+	has(t, r.stdout, "org/named   1", "org/first   1", "org/second  1", "all         3")
+
+	// Others come up, and one that was found gets another commit.
+	add("org/third", 5000)
+	files := hubtest.Model()
+	files["model.safetensors"] = hubtest.Safetensors(1<<10, 7)
+	first.Commit("main", files)
+	r = w.run(0, args...)
+	has(t, r.stderr, "[3/3]")
+	if strings.Contains(r.stderr, "800 downloads") {
+		t.Error("the models are listed without --dry-run")
+	}
+	for _, rec := range w.records() {
+		if rec.Model.ID == "org/third" || rec.Model.ID == "org/first" && rec.Model.Revision != commit {
+			t.Errorf("trained %s at %s", rec.Model.ID, rec.Model.Revision)
+		}
+	}
+	// Without the Hub, what was found is there all the same.
+	w.env = append(w.env, "HF_HUB_OFFLINE=1")
+	has(t, w.run(0, args...).stderr, "nothing to do")
+	has(t, w.run(0, dry...).stdout, "all         3     3")
+	w.run(4, append(args, "--refresh")...)
+	w.env = append(w.env, "HF_HUB_OFFLINE=0")
+	r = w.run(0, append(dry, "--refresh")...)
+	has(t, r.stdout, "org/third  1", "org/first  1     0", "org/named  1     1")
+	if strings.Contains(r.stdout, "second") {
+		t.Errorf("still there after --refresh:\n%s", r.stdout)
+	}
+	// A model that was found and is gone does not keep the others from it.
+	w.hub.Inject(hubtest.Fault{Path: "org/third", Status: http.StatusNotFound, Header: http.Header{"X-Error-Code": {"RepoNotFound"}}})
+	r = w.run(3, args...)
+	has(t, r.stderr, "org/third: ", "[3/3]", "hint: ")
+	put(t, filepath.Join(w.home, "sweeps", "danish", "models.json"), "{")
+	has(t, w.run(4, args...).stderr, "models.json is damaged", "hint: bench sweep --refresh")
 }

@@ -27,6 +27,7 @@ import (
 // sweepFile is the file of bench sweep: what the flags of bench run say, for
 // many models. docs/manual.md describes it.
 type sweepFile struct {
+	Name        string             `yaml:"name"`   // of its folder in HOME/sweeps; "": the file's
 	Models      []yaml.Node        `yaml:"models"` // see modelEntry
 	Suite       string             `yaml:"suite"`
 	Datasets    words              `yaml:"datasets"`
@@ -119,7 +120,9 @@ func (w words) texts() (out []string) {
 // sweep is a sweepFile that has been checked.
 type sweep struct {
 	path    string
-	models  []string
+	name    string
+	entries []modelEntry
+	models  []string // those of entries, with what their queries found; see app.find
 	options runOptions
 }
 
@@ -232,11 +235,25 @@ func (a *app) readSweep(path string) (*sweep, error) {
 	if d.Decode(&yaml.Node{}) != io.EOF {
 		r.at(0, errors.New("there is a second document behind ---; a sweep has a file of its own"))
 	}
-	s := &sweep{path: path}
+	s := &sweep{path: path, name: f.Name, entries: r.models(f.Models)}
+	if s.name == "" {
+		base := notInName.ReplaceAllString(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), "-")
+		s.name = "s" + base[:min(len(base), 99)]
+		if sweepName.MatchString(s.name[1:]) {
+			s.name = s.name[1:]
+		}
+	}
+	if !sweepName.MatchString(s.name) {
+		r.key("name", fmt.Errorf("name is %q; it is made of letters, digits, dots, dashes and underscores", s.name))
+	}
 	of := map[string]modelOptions{}
-	for _, m := range r.models(f.Models) {
-		s.models = append(s.models, m.name)
-		of[m.name] = m.modelOptions
+	for _, m := range s.entries {
+		if m.query == nil {
+			s.models = append(s.models, m.name)
+			of[m.name] = m.modelOptions
+		} else {
+			of[m.where] = m.modelOptions // so that its allow_remote_code counts
+		}
 	}
 	s.options = r.options(f, of)
 	if err := a.checkSelection(r, f); err != nil {

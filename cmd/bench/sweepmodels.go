@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,8 @@ import (
 // modelEntry is a model in a sweep's file.
 type modelEntry struct {
 	name  string
-	where string // file:line
+	query *hub.Query // instead of a name; else nil
+	where string     // file:line
 	modelOptions
 }
 
@@ -25,9 +27,10 @@ type modelEntry struct {
 type modelOptions struct {
 	priority   int   // models of a higher one are trained first
 	remoteCode *bool // nil: as all models
+	found      bool  // by a query, at a commit
 }
 
-const modelForms = "a model is a name, or a mapping with name or file (and priority, allow_remote_code)"
+const modelForms = "a model is a name, or a mapping with one of name, file and hub (and priority, allow_remote_code)"
 
 // models takes the models in the order of the file.
 func (r *sweepReader) models(nodes []yaml.Node) (models []modelEntry) {
@@ -55,22 +58,30 @@ func (r *sweepReader) models(nodes []yaml.Node) (models []modelEntry) {
 			r.at(n.Line, errors.New(modelForms))
 			continue
 		}
-		file, wrong := "", len(r.errs)
+		file, q, wrong := "", hub.Query{}, len(r.errs)
 		r.mapping(&n, "model", []field{
-			{"name", takeText(&m.name)}, {"file", takeText(&file)}, {"priority", takeWhole(&m.priority, -1000, 1000)},
+			{"name", takeText(&m.name)}, {"file", takeText(&file)}, {"hub", r.query(&q)}, {"priority", takeWhole(&m.priority, -1000, 1000)},
 			{"allow_remote_code", func(v *yaml.Node) error {
 				m.remoteCode = new(bool)
 				return takeBool(m.remoteCode)(v)
 			}},
 		})
+		asked := !reflect.DeepEqual(q, hub.Query{})
 		switch {
 		case len(r.errs) > wrong:
-		case (m.name == "") == (file == ""):
-			r.at(n.Line, errors.New(modelForms))
-		case m.name != "":
+		case m.name != "" && file == "" && !asked:
 			add(m)
-		default:
+		case m.name == "" && file != "" && !asked:
 			r.namesIn(relativeTo(r.path, file), m, add)
+		case m.name == "" && file == "" && asked:
+			m.query = &q
+			if first, ok := at[q.String()]; ok {
+				r.at(n.Line, fmt.Errorf("this query is there already, at %s", first))
+			}
+			at[q.String()] = m.where
+			models = append(models, m)
+		default:
+			r.at(n.Line, errors.New(modelForms))
 		}
 	}
 	if len(nodes) == 0 && len(r.errs) == before {

@@ -42,8 +42,9 @@ const (
 // Error says why a model could not be had.
 type Error struct {
 	Kind     Kind
-	Model    string // as asked for; a data set if Dataset
+	Model    string // as asked for; a data set if Dataset, a query if Search
 	Dataset  bool
+	Search   bool
 	Revision string
 	File     string // may be empty
 	Detail   string // one sentence
@@ -79,8 +80,11 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // noun is what the repository holds.
 func (e *Error) noun() string {
-	if e.Dataset {
+	switch {
+	case e.Dataset:
 		return "data set"
+	case e.Search:
+		return "search for models"
 	}
 	return "model"
 }
@@ -97,6 +101,16 @@ func (e *Error) Hint() string {
 			return "check the connection and HTTPS_PROXY; HF_ENDPOINT names a mirror of the Hub; or copy the data set into the cache ($HF_HOME/hub) from a machine that has it"
 		case BadFile:
 			return "see " + page + "/tree/" + cmp.Or(e.Revision, "main") + " for what there is"
+		}
+	}
+	if e.Search {
+		switch e.Kind {
+		case Unreachable:
+			return "check the connection and HTTPS_PROXY; HF_ENDPOINT names a mirror of the Hub; or name the models one by one"
+		case OfflineMode:
+			return "unset HF_HUB_OFFLINE for once: what is found is kept; or name the models one by one"
+		case Server, NoModel, Forbidden:
+			return "run the same command again later, or name the models one by one"
 		}
 	}
 	switch e.Kind {

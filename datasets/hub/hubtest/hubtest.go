@@ -38,6 +38,8 @@ type Server struct {
 	requests []Request
 	// namesOnly: the API tells the names of files and nothing else.
 	namesOnly bool
+	// pageSize bounds pages of listings.
+	pageSize int
 }
 
 // Repo is a model or a data set.
@@ -50,6 +52,14 @@ type Repo struct {
 	// Disabled: the files are switched off.
 	Disabled bool
 	Readers  []string
+	// What listings say of it beside. Tags: pytorch, da and those of the card if
+	// nil; Pipeline: fill-mask if nil.
+	Tags       []string
+	Pipeline   *string
+	Downloads  int
+	Likes      int
+	Parameters int64     // 0: not said
+	Created    time.Time // of the first commit
 
 	mu      *sync.Mutex // the server's; of what follows and the above
 	refs    map[string]string
@@ -387,6 +397,10 @@ func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rest, api := strings.CutPrefix(r.URL.EscapedPath(), "/api/")
+	if api && rest == "models" {
+		s.list(w, r)
+		return
+	}
 	if api {
 		rest = strings.TrimPrefix(rest, "models/")
 	} else {
@@ -561,10 +575,11 @@ func modelInfo(r *Repo, commit string, blobs bool) map[string]any {
 		siblings = append(siblings, x)
 	}
 	card, tags := cardData(files["README.md"])
+	tags, pipeline, created := r.told(tags)
 	info := map[string]any{
 		"_id": "0", "id": strings.TrimPrefix(r.ID, "datasets/"), "modelId": r.ID, "sha": commit, "private": r.Private, "disabled": r.Disabled, "gated": gated,
-		"lastModified": "2026-01-02T03:04:05.000Z", "createdAt": "2026-01-02T03:04:05.000Z", "downloads": 1, "likes": 0,
-		"tags": tags, "pipeline_tag": "fill-mask", "siblings": siblings,
+		"lastModified": "2026-01-02T03:04:05.000Z", "createdAt": created.Format("2006-01-02T15:04:05.000Z"), "downloads": max(1, r.Downloads), "likes": r.Likes,
+		"tags": tags, "pipeline_tag": pipeline, "siblings": siblings,
 	}
 	if card != nil {
 		info["cardData"] = card
