@@ -69,6 +69,12 @@ type Limits struct {
 // ErrNotFound says that an executor knows nothing of a batch.
 var ErrNotFound = errors.New("batch is not running")
 
+// BusyError says that a place is in use by others for now. Another one may be
+// free, and this one later.
+type BusyError struct{ What string }
+
+func (e *BusyError) Error() string { return e.What }
+
 // PreconditionError says that the executor cannot run anything here, and what
 // the user can do about it. Command exit code 4.
 type PreconditionError struct {

@@ -3,11 +3,16 @@ package main
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"bench/runner/docker"
 
 	"github.com/spf13/pflag"
 )
+
+// gpuPatience is how long a batch waits for a GPU that others have before it is
+// tried on another host, if there is one.
+const gpuPatience = 20 * time.Second
 
 // gpuOptions are the flags about the GPUs of Docker hosts.
 type gpuOptions struct {

@@ -292,6 +292,9 @@ func (k *kit) dockerAt(ctx context.Context, h host) (runner.Executor, int, error
 		Image: image, BuildHint: hint, Limits: k.limits, Instance: docker.Instance(k.home), Version: version(),
 		Locks: filepath.Join(k.home, "locks"), Notice: func(s string) { k.say("%s", s) }, GPUs: k.gpus,
 	}
+	if len(k.hosts) > 1 {
+		o.GPUs.Wait = gpuPatience
+	}
 	if h.gpus.List != nil {
 		o.GPUs.List = h.gpus.List
 	}

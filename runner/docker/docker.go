@@ -148,6 +148,7 @@ type executor struct {
 
 	mu      sync.Mutex
 	handles map[string]*handle // of batches that run, by folder and batch
+	said    string             // last, of what batches wait for
 }
 
 // labelRun tells the container of this start of a batch from one that an

@@ -27,6 +27,9 @@ type GPUs struct {
 	// MemoryMiB is what one of them may take. All together must stay below
 	// nine tenths of every GPU.
 	MemoryMiB int64
+	// Wait is how long a batch waits for a GPU that others have, before its start
+	// fails with a *runner.BusyError; 0: for ever.
+	Wait time.Duration
 }
 
 // mostMemory is the part of a GPU that batches which share it may be promised:
@@ -177,8 +180,19 @@ func (e *executor) takeGPU(ctx context.Context, b job.Batch, d job.Dir, run, ima
 		// For bench status; the batch waits as well without it.
 		_ = atomicfile.WriteBytes(d.Waiting(), []byte(why))
 		if e.o.Notice != nil {
-			e.o.Notice("a batch of " + b.Model.ID + " " + why)
+			e.mu.Lock()
+			news := why != e.said
+			e.said = why
+			e.mu.Unlock()
+			if news {
+				e.o.Notice("a batch of " + b.Model.ID + " " + why)
+			}
 		}
+	}
+	if e.o.GPUs.Wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, e.o.GPUs.Wait, &runner.BusyError{What: "all GPUs of " + host + " are in use by others"})
+		defer cancel()
 	}
 	g, err := e.gpus.take(ctx, c)
 	if err != nil {

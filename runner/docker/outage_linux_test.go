@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -124,6 +125,11 @@ func TestGPUs(t *testing.T) {
 			var mu sync.Mutex
 			said := ""
 			l.o.Notice = func(s string) { mu.Lock(); defer mu.Unlock(); said += s }
+			l.o.GPUs.Wait = 100 * time.Millisecond
+			if _, err := l.open().Start(t.Context(), b, d); err == nil || !errors.As(err, new(*runner.BusyError)) {
+				t.Errorf("all GPUs are in use: %v, want a BusyError", err)
+			}
+			l.o.GPUs.Wait, said = 0, ""
 			e = l.open()
 			stopped := make(chan error, 1)
 			time.AfterFunc(1500*time.Millisecond, func() {

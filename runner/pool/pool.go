@@ -68,6 +68,7 @@ type host struct {
 	models   map[string]bool // whose batches ran there: their snapshots may still be there
 	failures int             // in a row
 	until    time.Time       // not before then
+	full     time.Time       // others use it; not before then
 	err      error           // why; nil: it works as far as is known
 }
 
@@ -206,8 +207,16 @@ func (h *host) view(model string, now time.Time) schedule.Host {
 	return schedule.Host{
 		Slots: max(1, h.slots), Busy: h.busy, Has: h.models[model],
 		Failed:  h.executor == nil, // or not tried yet: one batch finds out whether it works
-		Resting: h.err != nil && now.Before(h.until),
+		Resting: h.err != nil && now.Before(h.until) || now.Before(h.full),
 	}
+}
+
+// again is when a host that rests may be tried. Pool.mu is held.
+func (h *host) again() time.Time {
+	if h.err != nil && h.until.After(h.full) {
+		return h.until
+	}
+	return h.full
 }
 
 // acquire waits for a slot for the batch in d. Hosts in not are passed over.
@@ -225,8 +234,8 @@ func (p *Pool) acquire(ctx context.Context, d job.Dir, model string, not []*host
 				continue
 			}
 			v := h.view(model, now)
-			if v.Resting && (next.IsZero() || h.until.Before(next)) {
-				next = h.until
+			if again := h.again(); v.Resting && (next.IsZero() || again.Before(next)) {
+				next = again
 			}
 			works = works || h.err == nil
 			hosts, views = append(hosts, h), append(views, v)
@@ -305,7 +314,12 @@ func (p *Pool) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle
 		p.mu.Lock()
 		p.hold(d, h)
 		p.mu.Unlock()
-		return p.startOn(ctx, h, b, d)
+		started, err := p.startOn(ctx, h, b, d)
+		if busy, gone := p.full(h, d, err); gone != nil {
+			return nil, gone
+		} else if !busy {
+			return started, err
+		}
 	} else if !errors.Is(err, runner.ErrNotFound) {
 		return nil, err
 	}
@@ -323,6 +337,11 @@ func (p *Pool) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle
 			p.mu.Unlock()
 			return started, nil
 		}
+		if busy, gone := p.full(h, d, err); gone != nil {
+			return nil, gone
+		} else if busy {
+			continue
+		}
 		var cannot *runner.PreconditionError
 		if ctx.Err() != nil || !errors.As(err, &cannot) && !errors.Is(err, errOpen) {
 			return nil, err
@@ -335,6 +354,21 @@ func (p *Pool) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle
 		}
 		tried = append(tried, h)
 	}
+}
+
+// full leaves a host alone for a while that others use, if err says so, and takes
+// the batch in d from it.
+func (p *Pool) full(h *host, d job.Dir, err error) (busy bool, gone error) {
+	if _, busy = errors.AsType[*runner.BusyError](err); !busy {
+		return false, nil
+	}
+	p.mu.Lock()
+	h.full = time.Now().Add(p.o.Rest)
+	p.mu.Unlock()
+	if gone = os.Remove(placeFile(d)); errors.Is(gone, fs.ErrNotExist) {
+		gone = nil
+	}
+	return true, gone
 }
 
 // errOpen marks errors of Host.Open.

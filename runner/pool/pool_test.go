@@ -232,6 +232,29 @@ func TestFailingHost(t *testing.T) {
 	}
 }
 
+// A host whose GPUs others use is no broken one: the batch goes to another, or
+// waits until one is free.
+func TestBusyHost(t *testing.T) {
+	a, b := newMachine("a", 1), newMachine("b", 1)
+	a.refuse = &runner.BusyError{What: "all GPUs are in use by others"}
+	var said []string
+	p := New([]Host{a.host(), b.host()}, Options{Rest: 50 * time.Millisecond, Notice: func(s string) { said = append(said, s) }})
+	if h, _, _ := start(t, p, "m"); h.Where().Host != "b" {
+		t.Errorf("started on %s", h.Where().Host)
+	}
+	time.AfterFunc(200*time.Millisecond, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.refuse = nil
+	})
+	if h, _, _ := start(t, p, "m"); h.Where().Host != "a" { // b has one slot
+		t.Errorf("started on %s", h.Where().Host)
+	}
+	if len(said) > 0 {
+		t.Errorf("notices: %q", said)
+	}
+}
+
 func TestNoHostWorks(t *testing.T) {
 	a, b := newMachine("a", 1), newMachine("b", 1)
 	a.refuse = &runner.PreconditionError{What: "no image", Hint: "bench image build"}
