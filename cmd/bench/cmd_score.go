@@ -51,6 +51,9 @@ twice once, and leaves out words that truncation cut off, as the original does.`
   bench score run*.jsonl --dataset scandiqa-da --on-seed 4242 --protocol scandeval-v7
   bench score --model org/model --json`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if drawn := c.Flags().Changed("resamples") || c.Flags().Changed("seed"); drawn && (len(args) == 0 || f.onSeed != 0) && f.resamples != 0 {
+				return usage("bench score FILE --dataset NAME", "--resamples and --seed are for files that are scored on all rows")
+			}
 			if len(args) > 0 {
 				return a.scoreFiles(c.Context(), args, f)
 			}
