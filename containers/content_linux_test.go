@@ -284,3 +284,44 @@ func TestShip(t *testing.T) {
 		}
 	}
 }
+
+// An engine that freezes in the middle of a transfer, and one that is killed:
+// the transfer goes on when it is back.
+func TestFillThroughOutages(t *testing.T) {
+	x := containertest.StartExtra(t, true, false)
+	e, err := containers.Open(t.Context(), x.Host+"?transfer=copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	e.Hurry()
+	l := &lab{t, e, containertest.Image(t, e, "containertest/prog", "prog"), x.Instance}
+	sizes := map[string]int{}
+	for i := range 14 {
+		sizes[fmt.Sprintf("weights-%02d.bin", i)] = 9 << 20
+	}
+	c := content(t, sizes)
+	s, seen := l.shelf(e, "model", c)
+	filled := make(chan error, 1)
+	go func() { filled <- e.Fill(t.Context(), s, seen, "/bench/model") }()
+	for i, outage := range []func(){
+		func() { x.Freeze(); time.Sleep(4 * time.Second); x.Thaw() },
+		func() { x.Kill(); x.Up() },
+	} {
+		// Some files later.
+		name := fmt.Sprintf("/bench/model/weights-%02d.bin", 3+5*i)
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			if _, err := seen.Stat(t.Context(), name); err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("no %s after a minute", name)
+			}
+		}
+		outage()
+	}
+	if err := <-filled; err != nil {
+		t.Fatal(err)
+	}
+	l.same(seen, c)
+}
