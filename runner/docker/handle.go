@@ -159,6 +159,11 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 	if watching == nil {
 		watching = flock.New(lockFile(h.d))
 		for {
+			// Before the lock, whose file is made anew where the folder is being
+			// thrown away.
+			if over, err := h.recorded(); over || err != nil {
+				return h.exit, err
+			}
 			got, err := watching.TryLock()
 			if over, rerr := h.recorded(); over || rerr != nil || err != nil && !os.IsNotExist(err) {
 				if got {
