@@ -411,7 +411,7 @@ func TestSchema(t *testing.T) {
 	one := []results.Record{failed, rec("g", "dane", "ner", "paper", .5), rec("g", "scala-da", "acceptability", "paper", .5)}
 	boards := []*leaderboard.Board{build(t, one, leaderboard.Options{}), build(t, one, leaderboard.Options{Filters: leaderboard.Filters{Datasets: []string{"dane"}, MinParameters: 1, Since: time.Unix(0, 0)}})}
 	if recs, err := golden(); err == nil {
-		boards = append(boards, build(t, recs, leaderboard.Options{Columns: slices.Concat(leaderboard.Mainland(), leaderboard.Insular())}), build(t, recs, leaderboard.Options{Columns: leaderboard.Mainland(), Score: "rank", Errors: "mean"}), build(t, recs, leaderboard.Options{Columns: leaderboard.Insular(), Errors: "bootstrap"}))
+		boards = append(boards, build(t, recs, leaderboard.Options{Columns: slices.Concat(leaderboard.Mainland(), leaderboard.Insular())}), build(t, recs, leaderboard.Options{Columns: leaderboard.Mainland(), Score: "rank", Errors: "mean"}), build(t, recs, leaderboard.Options{Columns: leaderboard.Insular(), Errors: "bootstrap"}), build(t, recs, leaderboard.Options{Columns: leaderboard.Mainland(), Ranks: leaderboard.RanksEuroEval}))
 	}
 	table := leaderboard.OfTable(&transfer.Table{Models: []string{"da", "sv", "en"}, Columns: []string{"da", "sv"}, Scores: [][]float64{{60, 50}, {49, 61}, {40, 41}}})
 	boards[0].Transfer = &table
