@@ -122,7 +122,7 @@ function sortBy(key) {
 
 // Widths are given, since to find them browsers would measure every cell each time the order changes.
 function widthOf(c) {
-  if (c.key === "name") return narrow() ? 9.5 : 2 + 0.56 * Math.min(40, Math.max(12, ...models.map((m) => m.key.length)));
+  if (c.key === "name") return narrow() ? 9.5 : (state.complete === "show" ? 7 : 2) + 0.56 * Math.min(40, Math.max(12, ...models.map((m) => m.key.length))); // and what is missing
   if (c.words) return 2 + 0.56 * Math.min(24, Math.max(8, ...models.map((m) => (m.licence || "").length)));
   const least = c.key === "rank" ? 4.8 : c.score ? (narrow() ? 4.6 : 8.2) : 5;
   return Math.max(least, 1.9 + 0.6 * c.label.length, 1.3 + 0.48 * (c.small || "").length);
@@ -168,7 +168,7 @@ function table() {
 }
 
 function choice(label, name, options, all = "all") {
-  return el("label", {}, label, el("select", { name, onchange: (e) => { state[name] = e.target.value; name === "language" || name === "task" ? tableView() : order(); } },
+  return el("label", {}, label, el("select", { name, onchange: (e) => { state[name] = e.target.value; ["language", "task", "complete"].includes(name) ? tableView() : order(); } },
     all ? el("option", { value: "" }, all) : null, options.map(([v, t]) => el("option", { value: v, selected: state[name] === v }, t))));
 }
 function filters() {
@@ -191,7 +191,8 @@ function filters() {
 }
 function tableView() {
   const before = document.activeElement?.name, left = document.querySelector(".scroll")?.scrollLeft || 0;
-  main.replaceChildren(filters(), table(), ...raw.notes.map((n) => el("p", { class: "note" }, n)));
+  const said = raw.notes.map((n, i) => el("p", { class: raw.mixed && i === 0 ? "warning" : "note" }, n[0].toUpperCase() + n.slice(1) + "."));
+  main.replaceChildren(filters(), ...(raw.mixed ? said.splice(0, 1) : []), table(), ...said); // that protocols are mixed is told first
   order();
   document.querySelector(".scroll").scrollLeft = left;
   if (before) main.querySelector(`[name="${before}"]`)?.focus();
