@@ -226,7 +226,7 @@ case ${1:-} in
     lab=$(mktemp -d)
     trap 'down "$lab"' EXIT
     up "$lab"
-    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$lab" go test -count=1 -timeout 30m ./runner/kubernetes -run Real -v
+    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$lab" go test -count=1 -timeout 40m -p 1 ./runner/kubernetes ./cmd/bench -run 'Real(Contract|Manifests|Ends|Sweep)' -v
     ;;
   *) sed -n '2,10p' "$0"; exit 64 ;;
 esac

@@ -32,6 +32,8 @@ type handle struct {
 	mu sync.Mutex
 	r  record
 
+	why string // it waits, as far as was told
+
 	once sync.Once
 	done chan struct{} // closed when exit and err are set
 	exit job.Exit
@@ -222,6 +224,7 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 		switch v.phase {
 		case running:
 			begun = time.Now()
+			h.waiting("")
 			if err := h.collect(ctx, false); err != nil {
 				return job.Exit{}, err
 			}
@@ -242,6 +245,7 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 			}
 			return job.Exit{}, v.trouble
 		case gone, ended, lost:
+			h.waiting("")
 			// The log first, then the jobs, then the news.
 			log.finish(ctx, v.phase == ended)
 			for end := time.Now().Add(settle); ; {
@@ -288,6 +292,7 @@ func (h *handle) waits(ctx context.Context, v view, begun time.Time, asked *time
 		}
 		if why != "" {
 			h.e.notice("Kubernetes: batches wait: " + why)
+			h.waiting(why)
 		}
 	}
 	if limit := h.e.o.StartTimeout; limit > 0 && waited > limit {
@@ -297,6 +302,20 @@ func (h *handle) waits(ctx context.Context, v view, begun time.Time, asked *time
 		return &runner.PreconditionError{What: fmt.Sprintf("a batch has not started in Kubernetes within %v", limit), Hint: "wait longer (start_timeout), or ask for less: memory, gpu_resource, node_selector", Err: errors.New(cmp.Or(why, "the cluster does not say why"))}
 	}
 	return nil
+}
+
+// waiting notes for bench status what the batch waits for; "": nothing. It is
+// news for people, and nothing rests on it.
+func (h *handle) waiting(why string) {
+	if why == h.why {
+		return
+	}
+	h.why = why
+	if why == "" {
+		_ = remove(h.d.Waiting())
+		return
+	}
+	_ = atomicfile.WriteBytes(h.d.Waiting(), []byte(why))
 }
 
 // giveUp removes a batch that never ran.

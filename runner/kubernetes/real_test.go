@@ -190,6 +190,28 @@ func TestRealEnds(t *testing.T) {
 				l.Error(err)
 			}
 		}},
+		{"a node that comes later", func(l *lab) {
+			h, b, d := l.batch(stub.Script{}, func(o *Options) { o.NodeSelector = map[string]string{"late": "yes"} })
+			for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+				if why, err := os.ReadFile(d.Waiting()); err == nil {
+					if !strings.Contains(string(why), "node affinity/selector") {
+						l.Errorf("it waits for %q", why)
+					}
+					break
+				} else if time.Now().After(end) {
+					l.Fatal(err)
+				}
+			}
+			l.kubectl("", "label", "node", "node-1", "late=yes")
+			defer l.kubectl("", "label", "node", "node-1", "late-")
+			if x, err := l.ends(h); err != nil || x != (job.Exit{}) {
+				l.Errorf("%+v, %v", x, err)
+			}
+			l.appears(d, b.Jobs[1])
+			if _, err := os.Stat(d.Waiting()); err == nil {
+				l.Error("it still says that it waits")
+			}
+		}},
 		{"no such claim", func(l *lab) {
 			o := l.o
 			o.Claim = "play"
