@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -16,6 +17,8 @@ import (
 	"bench/scoring"
 	"bench/scoring/results"
 	"bench/tasks"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Model is one model of a run.
@@ -265,24 +268,48 @@ func (x *run) plan() error {
 					return fmt.Errorf("%s on %s is asked for twice", m.ID, c.data.Name)
 				}
 				p := &planned{spec: spec, id: id, order: len(x.order), model: m, cell: c, at: i}
-				o, ended, err := x.store.Outcome(id)
-				if err != nil {
-					return err
-				}
-				if ended && !x.again(o) {
-					p.done, p.outcome = true, o
-					x.ended++
-					x.learn(p, o)
-					x.spend(p, o)
-				} else {
-					c.left++
-				}
+				c.left++
 				c.jobs = append(c.jobs, p)
 				x.jobs[id] = p
 				x.order = append(x.order, id)
 			}
 		}
 		x.cells = append(x.cells, cells...)
+	}
+	return x.lookUp()
+}
+
+// lookUp finds out which jobs have ended that were not known to.
+func (x *run) lookUp() error {
+	type found struct {
+		outcome job.Outcome
+		ended   bool
+	}
+	all := make([]found, len(x.order))
+	var group errgroup.Group
+	workers := runtime.GOMAXPROCS(0)
+	for w := range workers {
+		group.Go(func() error {
+			for i := w; i < len(x.order); i += workers {
+				if x.jobs[x.order[i]].done {
+					continue
+				}
+				o, ended, err := x.store.Outcome(x.order[i])
+				if err != nil {
+					return err
+				}
+				all[i] = found{o, ended && !x.again(o)}
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for i, f := range all {
+		if f.ended {
+			x.found(x.jobs[x.order[i]], f.outcome)
+		}
 	}
 	return nil
 }
@@ -507,20 +534,7 @@ func (x *run) end(p *planned) {
 // reload looks up again which jobs have ended, after another process ran some.
 func (x *run) reload() error {
 	x.log = nil // it may have recorded them, too
-	for _, id := range x.order {
-		p := x.jobs[id]
-		if p.done {
-			continue
-		}
-		o, ended, err := x.store.Outcome(id)
-		if err != nil {
-			return err
-		}
-		if ended && !x.again(o) {
-			x.found(p, o)
-		}
-	}
-	return nil
+	return x.lookUp()
 }
 
 // found books a job that turned out to have been stored by another bench.
