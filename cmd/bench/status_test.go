@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -29,6 +31,10 @@ func TestStatusAndLogs(t *testing.T) {
 	})
 	batch := jsonLines(t, p.run(0, "status", "--json").stdout)[0]["batch"].(string)
 	has(t, p.run(0, "logs", batch[:8]).stdout, "PATH=")
+	if err := os.WriteFile(filepath.Join(p.home, "batches", batch, "waiting"), []byte("waits for a GPU"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has(t, p.run(0, "status", "--json").stdout, `"waiting":"waits for a GPU"`)
 
 	followed := make(chan result, 1)
 	go func() { followed <- p.try("logs", "-f", batch) }()

@@ -248,7 +248,12 @@ func record() *rapid.Generator[results.Record] {
 					s[m.Name] = scoring.Value{Undefined: fmt.Sprintf("why %d", i)}
 				}
 			}
-			rec.Replicates = append(rec.Replicates, results.Replicate{Seed: 4242 + 2*i, Job: "j", Scores: s, Steps: i, Device: "cuda", GPUs: 1, Seconds: results.Seconds{Train: float64(i)}})
+			p := results.Replicate{Seed: 4242 + 2*i, Job: "j", Scores: s, Steps: i, Device: "cuda", GPUs: 1, Seconds: results.Seconds{Train: float64(i)}}
+			if source := rapid.SampledFrom([]string{"", "nvml", "power", "estimate"}).Draw(t, "source"); source != "" { // "": an old program's
+				p.Energy = &results.Energy{Joules: rapid.Float64Range(0, 1e9).Draw(t, "joules"), Source: source}
+				p.GPUShare = rapid.SampledFrom([]float64{0, .125, .5}).Draw(t, "share")
+			}
+			rec.Replicates = append(rec.Replicates, p)
 		}
 		if rapid.Bool().Draw(t, "failed") {
 			rec.Failures = []results.Failure{{Seed: 4243, Job: "k", Failure: "oom", Message: "no\nmemory"}}
