@@ -220,7 +220,7 @@ func (c *cluster) log(ctx context.Context, pod string, follow bool, since time.T
 // events returns what the cluster says of an object, the latest last.
 func (c *cluster) events(ctx context.Context, name string) ([]string, error) {
 	var events list[struct {
-		Type, Reason, Message string
+		Reason, Message string
 	}]
 	q := url.Values{"fieldSelector": {"involvedObject.name=" + name + ",type=Warning"}}
 	if err := c.call(ctx, http.MethodGet, c.in("api/v1", "events"), q, nil, &events); err != nil {

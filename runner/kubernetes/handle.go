@@ -40,7 +40,7 @@ type handle struct {
 	err  error
 }
 
-// outcome of a batch, exit.json.
+// over is exit.json.
 type over struct {
 	Run  string   `json:"run"`
 	Exit job.Exit `json:"exit"`

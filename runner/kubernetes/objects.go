@@ -57,7 +57,6 @@ type podFailurePattern struct {
 }
 
 type jobStatus struct {
-	StartTime  *time.Time  `json:"startTime,omitempty"`
 	Conditions []condition `json:"conditions,omitempty"`
 }
 
@@ -200,7 +199,7 @@ type containerStatus struct {
 
 type containerState struct {
 	Waiting    *waitingState    `json:"waiting,omitempty"`
-	Running    *runningState    `json:"running,omitempty"`
+	Running    *struct{}        `json:"running,omitempty"`
 	Terminated *terminatedState `json:"terminated,omitempty"`
 }
 
@@ -209,16 +208,10 @@ type waitingState struct {
 	Message string `json:"message,omitempty"`
 }
 
-type runningState struct {
-	StartedAt *time.Time `json:"startedAt,omitempty"`
-}
-
 type terminatedState struct {
-	ExitCode   int        `json:"exitCode"`
-	Signal     int        `json:"signal,omitempty"`
-	Reason     string     `json:"reason,omitempty"`
-	Message    string     `json:"message,omitempty"`
-	FinishedAt *time.Time `json:"finishedAt,omitempty"`
+	ExitCode int    `json:"exitCode"`
+	Reason   string `json:"reason,omitempty"`
+	Message  string `json:"message,omitempty"`
 }
 
 // networkPolicy is a networking.k8s.io/v1 NetworkPolicy.

@@ -30,7 +30,6 @@ const (
 // view is a batch as the cluster sees it.
 type view struct {
 	phase   phase
-	uid     string // of the Job
 	pod     string // the newest
 	node    string
 	image   string   // digest, as the node sees it
@@ -64,12 +63,10 @@ const (
 	nodePatience = 10 * time.Minute
 )
 
-// look judges a Job, nil if there is none, and its pods, at a time. stuckFor is
-// how long a batch has been in the trouble that it is in.
+// look judges a Job, nil if there is none, and its pods, as they are now.
 func look(j *batchJob, pods []pod, now time.Time) view {
 	v := view{phase: waiting}
 	if j != nil {
-		v.uid = j.Metadata.UID
 		v.since = timeOf(j.Metadata.CreationTimestamp)
 	}
 	var newest *pod
