@@ -186,7 +186,7 @@ func BenchmarkSend(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer e.Close()
+		b.Cleanup(func() { e.Close() })
 		send(b, e)
 	})
 }
