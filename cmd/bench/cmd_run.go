@@ -55,6 +55,8 @@ type runOptions struct {
 	// of is what is said of single models, by name.
 	of                  map[string]modelOptions
 	budget, modelBudget runner.Budget
+	// hostsIn is the sweep's file, whose hosts may change meanwhile; "": none.
+	hostsIn string
 }
 
 // runsCode says whether code of any model's repository may run.
@@ -270,7 +272,9 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 		numbers.event(e)
 		screen.event(e)
 	}
+	unfollow := p.follow(ctx, o.hostsIn)
 	rep, err := r.Run(ctx, p.request)
+	unfollow()
 	screen.close()
 	a.conclude(rep, sets, p.request.Protocol, o.cost, r)
 	if jerr := record.close(rep, err); jerr != nil {

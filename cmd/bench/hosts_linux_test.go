@@ -130,3 +130,80 @@ func TestCopiedHosts(t *testing.T) {
 	}
 	has(t, p.try("doctor", "--host", at).stdout, "at two; files are sent through the engine")
 }
+
+// A sweep's file is looked at while it runs: a host that is added gets batches,
+// one that is taken out no more of them, and a file that is wrong changes
+// nothing. What comes out is what one host makes of it.
+func TestHostsChangeMeanwhile(t *testing.T) {
+	engines, hosts, image := twoHosts(t)
+	p := newCLI(t)
+	file := filepath.Join(t.TempDir(), "sweep.yaml")
+	write := func(entries ...string) {
+		t.Helper()
+		put(t, file, "models: [fresh:tiny]\nsuite: sample\nseeds: 8\nset: [max_steps=500]\nexecutor: docker\nimage: "+image+"\nhosts: ["+strings.Join(entries, ", ")+"]\n")
+	}
+	one, two := "{name: one, slots: 1, address: '"+hosts[0]+"'}", "{name: two, slots: 2, address: '"+hosts[1]+"'}"
+	write(one)
+	c := p.command("sweep", file)
+	log, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	c.Stderr = log
+	said := func() string {
+		text, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	running := func(i int) int {
+		found, err := engines[i].Find(t.Context(), map[string]string{containers.LabelBatch: ""})
+		if err != nil {
+			t.Error(err)
+		}
+		return len(found)
+	}
+	eventually(t, "the first host works", func() bool { return running(0) == 1 })
+	put(t, file, "hosts: [moon]\n")
+	eventually(t, "the wrong file is told", func() bool { return strings.Contains(said(), "cannot be used as it is now, so the hosts stay") })
+	write(one, two)
+	eventually(t, "the second host is used", func() bool { return running(1) == 2 })
+	write(two)
+	eventually(t, "the first host is let go", func() bool {
+		return strings.Contains(said(), "host one is to be used no more; what runs there is finished") && running(0) == 0
+	})
+	used := false
+	for done := false; !done; {
+		select {
+		case err := <-ended:
+			if done = true; err != nil {
+				t.Fatalf("%v\n%s", err, said())
+			}
+		case <-time.After(20 * time.Millisecond):
+			used = used || running(0) > 0
+		}
+	}
+	if used {
+		t.Error("the first host was given a batch after it had been taken out")
+	}
+	has(t, said(), "host two is new", "[32/32]")
+	alone := newCLI(t)
+	alone.run(0, "run", "fresh:tiny", "--suite", "sample", "--seeds", "8", "--set", "max_steps=500", "--executor", "docker", "--image", image, "--slots", "4", "--host", hosts[1])
+	got, want := p.predictions(), alone.predictions()
+	if len(got) != 32 || len(want) != 32 {
+		t.Fatalf("%d and %d predictions, want 32", len(got), len(want))
+	}
+	for id := range want {
+		if got[id] != want[id] {
+			t.Errorf("job %s: changing hosts and one differ", id.Short())
+		}
+	}
+	p.noBatches()
+}

@@ -50,6 +50,7 @@ type kit struct {
 
 	opening sync.Mutex
 	opened  map[string]*containers.Engine // by host
+	retired []*containers.Engine          // of hosts that were given another address; batches may still use them
 }
 
 func (k *kit) close() {
@@ -59,10 +60,15 @@ func (k *kit) close() {
 	for _, e := range k.opened {
 		e.Close()
 	}
+	for _, e := range k.retired {
+		e.Close()
+	}
 }
 
 // engines are the hosts of the Docker engines: the default one if none is named.
 func (k *kit) engines() []host {
+	k.opening.Lock()
+	defer k.opening.Unlock()
 	if len(k.hosts) == 0 {
 		return []host{{}}
 	}
@@ -255,15 +261,18 @@ func (k *kit) unpackTrainer() (string, error) {
 func (k *kit) docker() *pool.Pool {
 	var hosts []pool.Host
 	for _, h := range k.engines() {
-		hosts = append(hosts, pool.Host{Name: h.String(), Open: func(ctx context.Context) (runner.Executor, int, error) {
-			return k.dockerAt(ctx, h)
-		}})
+		hosts = append(hosts, k.pooled(h))
 	}
-	o := pool.Options{Patience: k.patience}
-	if len(hosts) > 1 {
-		o.Notice = func(s string) { k.log("%s", s) }
-	}
-	return pool.New(hosts, o)
+	return pool.New(hosts, pool.Options{Patience: k.patience, Notice: func(s string) {
+		if len(k.engines()) > 1 { // else the run's own error says it
+			k.log("%s", s)
+		}
+	}})
+}
+
+// pooled is a host as package pool wants it.
+func (k *kit) pooled(h host) pool.Host {
+	return pool.Host{Name: h.String(), Open: func(ctx context.Context) (runner.Executor, int, error) { return k.dockerAt(ctx, h) }}
 }
 
 // dockerAt makes the executor of one engine. It runs as many batches at a time
@@ -272,6 +281,12 @@ func (k *kit) dockerAt(ctx context.Context, h host) (runner.Executor, int, error
 	e, err := k.engineAt(ctx, h)
 	if err != nil {
 		return nil, 0, err
+	}
+	if has := e.Info().MemoryBytes; has > 0 && k.limits.MemoryBytes > has {
+		return nil, 0, &runner.PreconditionError{
+			What: fmt.Sprintf("the machine of %s has %.4g GiB of memory, and a batch is to have %.4g GiB", h, float64(has)/(1<<30), float64(k.limits.MemoryBytes)/(1<<30)),
+			Hint: "lower --memory (memory in a sweep's file)",
+		}
 	}
 	slots := cmp.Or(h.slots, k.slots)
 	image, ref, hint := k.image, cmp.Or(k.ref, k.image), "docker pull "+cmp.Or(k.ref, k.image)

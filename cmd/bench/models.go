@@ -246,6 +246,9 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 			return "", "", err
 		}
 		i, err := e.Image(ctx, o.image)
+		if containers.IsKind(err, containers.ImageMissing) {
+			return "", "", &runner.PreconditionError{What: "the image that was named is not there", Hint: "docker pull " + o.image + ", or without an image the one that bench image build makes", Err: err}
+		}
 		if err != nil {
 			return "", "", err
 		}

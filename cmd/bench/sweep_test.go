@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bench/containers/containertest"
 	"bench/datasets/hub/hubtest"
 )
 
@@ -112,6 +113,32 @@ func TestBadSweeps(t *testing.T) {
 			if again := p.run(c.code, "sweep", sweepFileOf(t, c.text)); again.wall > 10*time.Second {
 				t.Errorf("without --dry-run it took %v", again.wall)
 			}
+		})
+	}
+}
+
+// What is wrong with an engine is said as soon, before anything is downloaded.
+func TestBadSweepsOnAnEngine(t *testing.T) {
+	e := containertest.Open(t)
+	image := containertest.Image(t, e, "../../runner/runnertest/standin/trainer", "trainer")
+	const trained = "models: [fresh:tiny]\nsuite: sample\nseeds: 1\nexecutor: docker\n"
+	for _, c := range []struct {
+		name, text string
+		want       []string
+	}{
+		{"no GPUs", trained + "device: cuda\nimage: " + image + "\n", []string{"has no GPUs for containers", "hint: install NVIDIA's container toolkit there"}},
+		{"wrong image", trained + "image: bench-no-such-image:1\n", []string{"bench-no-such-image:1", "hint: "}},
+		{"more memory than there is", trained + "memory: 60t\nimage: " + image + "\n", []string{"GiB of memory, and a batch is to have 6.144e+04 GiB", "hint: lower --memory"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newCLI(t)
+			p.env = []string{"DOCKER_HOST=unix:///var/run/docker.sock"}
+			r := p.run(4, "sweep", sweepFileOf(t, c.text))
+			has(t, r.stderr, append(c.want, "bench: error: ")...)
+			if r.wall > 10*time.Second {
+				t.Errorf("it took %v", r.wall)
+			}
+			p.noBatches()
 		})
 	}
 }

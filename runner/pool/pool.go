@@ -50,15 +50,15 @@ type Options struct {
 
 // Pool implements runner.Executor.
 type Pool struct {
-	o     Options
-	hosts []*host
+	o Options
 
 	mu      sync.Mutex
+	hosts   []*host           // those that are gone too: something may run there
 	changed chan struct{}     // closed when a slot or a host gets free
 	held    map[job.Dir]*host // slots in use, by batch
 }
 
-// host is the state of a Host. Pool.mu guards it, but for opening.
+// host is the state of a Host. Pool.mu guards it, but for opening and Name.
 type host struct {
 	Host
 	opening  sync.Mutex
@@ -70,6 +70,8 @@ type host struct {
 	until    time.Time       // not before then
 	full     time.Time       // others use it; not before then
 	err      error           // why; nil: it works as far as is known
+	gone     bool            // gets no new batches
+	version  int             // of Open
 }
 
 // New returns a pool of hosts, whose names must differ. The earlier of two that
@@ -91,11 +93,54 @@ func New(hosts []Host, o Options) *Pool {
 	return p
 }
 
+// Add adds a host, or brings one back that was removed. One that is there by
+// that name already is opened anew, as h says; what runs on it goes on. It is
+// opened meanwhile, unless ctx is cancelled; Notice is told if it does not work.
+func (p *Pool) Add(ctx context.Context, h Host) {
+	p.mu.Lock()
+	i := slices.IndexFunc(p.hosts, func(old *host) bool { return old.Name == h.Name })
+	if i < 0 {
+		i = len(p.hosts)
+		p.hosts = append(p.hosts, &host{Host: h, models: map[string]bool{}})
+	}
+	x := p.hosts[i]
+	x.Open, x.executor, x.err, x.failures, x.gone = h.Open, nil, nil, 0, false
+	x.version++
+	p.wake()
+	p.mu.Unlock()
+	go p.open(ctx, x)
+}
+
+// Remove lets a host get no new batches. Those that run there are seen to their
+// end.
+func (p *Pool) Remove(name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.hosts {
+		if h.Name == name {
+			h.gone = true
+		}
+	}
+	p.wake()
+}
+
+// used returns the hosts that get batches. p.mu is held.
+func (p *Pool) used() []*host {
+	return slices.DeleteFunc(slices.Clone(p.hosts), func(h *host) bool { return h.gone })
+}
+
+// all returns the hosts, those that are gone too.
+func (p *Pool) all() []*host {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.hosts)
+}
+
 // Open opens all hosts and returns how many batches they take together. The
 // error says why none works; of others, Notice is told.
 func (p *Pool) Open(ctx context.Context) (int, error) {
 	var wait sync.WaitGroup
-	for _, h := range p.hosts {
+	for _, h := range p.all() {
 		wait.Go(func() { p.open(ctx, h) })
 	}
 	wait.Wait()
@@ -105,7 +150,7 @@ func (p *Pool) Open(ctx context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
-	for _, h := range p.hosts {
+	for _, h := range p.used() {
 		if h.executor != nil {
 			n += h.slots
 		}
@@ -117,10 +162,10 @@ func (p *Pool) Open(ctx context.Context) (int, error) {
 }
 
 // noHost is the error when no host works: the first host's, if it is one that
-// says what to do.
+// says what to do. p.mu is held.
 func (p *Pool) noHost() error {
 	var errs []error
-	for _, h := range p.hosts {
+	for _, h := range p.used() {
 		if h.err != nil {
 			errs = append(errs, fmt.Errorf("host %s: %w", h.Name, h.err))
 		}
@@ -133,7 +178,7 @@ func (p *Pool) noHost() error {
 	if len(errs) > 0 && errors.As(errs[0], &own) {
 		hint = own.Hint
 	}
-	return &runner.PreconditionError{What: fmt.Sprintf("none of the %d hosts works", len(p.hosts)), Hint: hint, Err: errors.Join(errs...)}
+	return &runner.PreconditionError{What: fmt.Sprintf("none of the %d hosts works", len(p.used())), Hint: hint, Err: errors.Join(errs...)}
 }
 
 // open makes the host's executor if it has none.
@@ -141,12 +186,12 @@ func (p *Pool) open(ctx context.Context, h *host) (runner.Executor, error) {
 	h.opening.Lock()
 	defer h.opening.Unlock()
 	p.mu.Lock()
-	e := h.executor
+	e, open, version := h.executor, h.Open, h.version
 	p.mu.Unlock()
 	if e != nil {
 		return e, nil
 	}
-	e, slots, err := h.Open(ctx)
+	e, slots, err := open(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			p.failed(h, err)
@@ -154,6 +199,10 @@ func (p *Pool) open(ctx context.Context, h *host) (runner.Executor, error) {
 		return nil, err
 	}
 	p.mu.Lock()
+	if h.version != version { // it was added anew meanwhile, and is opened again as that says
+		p.mu.Unlock()
+		return e, nil
+	}
 	back := h.err != nil
 	h.executor, h.slots, h.err, h.failures = e, max(1, slots), nil, 0
 	p.wake()
@@ -186,7 +235,7 @@ func (p *Pool) Room() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
-	for _, h := range p.hosts {
+	for _, h := range p.used() {
 		n += h.view("", time.Now()).Room()
 	}
 	return n
@@ -196,7 +245,7 @@ func (p *Pool) Room() int {
 func (p *Pool) Near(model string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.ContainsFunc(p.hosts, func(h *host) bool {
+	return slices.ContainsFunc(p.used(), func(h *host) bool {
 		v := h.view(model, time.Now())
 		return v.Has && !v.Failed && v.Busy < v.Room()
 	})
@@ -229,7 +278,7 @@ func (p *Pool) acquire(ctx context.Context, d job.Dir, model string, not []*host
 		var views []schedule.Host
 		var next time.Time // when a host may be tried again
 		works := false
-		for _, h := range p.hosts {
+		for _, h := range p.used() {
 			if slices.Contains(not, h) {
 				continue
 			}
@@ -245,7 +294,7 @@ func (p *Pool) acquire(ctx context.Context, d job.Dir, model string, not []*host
 			p.mu.Unlock()
 			return hosts[i], nil
 		}
-		if !works && (len(not) == len(p.hosts) || time.Since(began) > p.o.Patience) {
+		if !works && (len(hosts) == 0 || time.Since(began) > p.o.Patience) {
 			err := p.noHost()
 			p.mu.Unlock()
 			return nil, err
@@ -414,14 +463,15 @@ func (p *Pool) placed(b job.Batch, d job.Dir) (*host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("batch %s: %s: %w", b.ID.Short(), placeFile(d), err)
 	}
-	i := slices.IndexFunc(p.hosts, func(h *host) bool { return h.Name == at.Host })
+	hosts := p.all()
+	i := slices.IndexFunc(hosts, func(h *host) bool { return h.Name == at.Host })
 	if i < 0 {
 		return nil, &runner.PreconditionError{
 			What: fmt.Sprintf("batch %s runs on host %s, which is not among the hosts of this run (%s)", b.ID.Short(), at.Host, p.names()),
 			Hint: "name it once more with --host " + at.address() + ", or end what runs there with bench gc --host " + at.address(),
 		}
 	}
-	return p.hosts[i], nil
+	return hosts[i], nil
 }
 
 // Attach implements runner.Executor. For a batch on a host that does not answer
@@ -461,7 +511,7 @@ func (p *Pool) search(ctx context.Context, b job.Batch, d job.Dir) (runner.Handl
 	if _, err := os.Stat(d.Executor()); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
 	}
-	for _, h := range p.hosts {
+	for _, h := range p.all() {
 		found, err := p.attachOn(ctx, h, b, d)
 		if !errors.Is(err, runner.ErrNotFound) {
 			return found, err
@@ -472,7 +522,7 @@ func (p *Pool) search(ctx context.Context, b job.Batch, d job.Dir) (runner.Handl
 
 func (p *Pool) names() string {
 	var names []string
-	for _, h := range p.hosts {
+	for _, h := range p.all() {
 		names = append(names, h.Name)
 	}
 	return strings.Join(names, ", ")

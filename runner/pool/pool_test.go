@@ -343,3 +343,66 @@ func TestAttachWithoutPlace(t *testing.T) {
 		t.Fatalf("%v, %v", h, err)
 	}
 }
+
+// Hosts come and go while batches run: a new one takes the next batch, one that
+// is removed none, though what runs there is seen to its end; brought back, or
+// opened anew, it is used again.
+func TestHostsComeAndGo(t *testing.T) {
+	a, b := newMachine("a", 1), newMachine("b", 2)
+	p := New([]Host{a.host()}, Options{})
+	if _, err := p.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	first, _, d := start(t, p, "m")
+	waiting := make(chan runner.Handle)
+	go func() {
+		h, _, _ := start(t, p, "n")
+		waiting <- h
+	}()
+	select {
+	case <-waiting:
+		t.Fatal("a full host took another batch")
+	case <-time.After(50 * time.Millisecond):
+	}
+	p.Add(t.Context(), b.host())
+	second := <-waiting
+	for p.Room() < 3 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond) // it is being opened
+	}
+	if at := second.Where().Host; at != "b" || p.Room() != 3 {
+		t.Errorf("the waiting batch went to %s, and there is room for %d; want b and 3", at, p.Room())
+	}
+	p.Remove("a")
+	if p.Room() != 2 || p.Near("m@") {
+		t.Errorf("room for %d without a, near m: %v", p.Room(), p.Near("m@"))
+	}
+	// Another bench, or the same one after a cut, finds what runs there.
+	if h, err := p.Attach(t.Context(), job.Batch{ID: first.(*handle).Handle.(*seat).id}, d); err != nil || h.Where().Host != "a" {
+		t.Errorf("the batch on the removed host: %v", err)
+	}
+	a.end(first.(*handle).Handle.(*seat).id, result{})
+	if _, err := first.Wait(t.Context()); err != nil {
+		t.Errorf("the batch on the removed host: %v", err)
+	}
+	third, _, _ := start(t, p, "m")
+	if at := third.Where().Host; at != "b" {
+		t.Errorf("a removed host was given a batch")
+	}
+	p.Add(t.Context(), a.host())
+	if h, _, _ := start(t, p, "o"); h.Where().Host != "a" || a.opened != 2 {
+		t.Errorf("the host that is back was not used, or opened %d times", a.opened)
+	}
+	// The same name with other settings.
+	a.slots = 3
+	p.Add(t.Context(), a.host())
+	if h, _, _ := start(t, p, "o"); h.Where().Host != "a" || a.opened != 3 || p.Room() != 5 {
+		t.Errorf("opened %d times, room for %d", a.opened, p.Room())
+	}
+	// Without any host there is an error and no waiting.
+	p.Remove("a")
+	p.Remove("b")
+	bt, dir := newBatch(t, "p")
+	if _, err := p.Start(t.Context(), bt, dir); err == nil || !strings.Contains(err.Error(), "none of the 0 hosts works") {
+		t.Errorf("without hosts: %v", err)
+	}
+}
