@@ -197,6 +197,25 @@ func TestGPUs(t *testing.T) {
 	if names, _, err := GC(t.Context(), l.e, "somebody", true); err != nil || len(names) > 0 {
 		t.Errorf("GC by another home removed %q, %v", names, err)
 	}
+	// Somebody prunes: the lock goes, and the engine still says what runs on the GPU.
+	list, err := l.e.Containers(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range list {
+		if s.Labels[labelGPU] != "" {
+			if err := l.e.Discard(t.Context(), s.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	of := []containers.GPU{{UUID: "GPU-0"}, {UUID: "GPU-1", Index: 1}}
+	if seen, err := e.gpus.look(t.Context(), of); err != nil || len(seen.holders["GPU-0"]) != 1 || seen.holders["GPU-0"][0].name != dead.r.Container || len(seen.holders["GPU-1"]) > 0 {
+		t.Errorf("without its lock: %+v, %v", seen.holders, err)
+	}
+	if err := l.e.Reserve(t.Context(), "bench-gpu-GPU-0", l.o.Image, e.claim(b.ID, dead.r.Run, "").labels("GPU-0")); err != nil {
+		t.Fatal(err)
+	}
 	if err := dead.c.Stop(t.Context(), time.Second); err != nil {
 		t.Fatal(err)
 	}

@@ -213,3 +213,36 @@ def test_a_gpu_that_was_given_and_cannot_be_used(tmp_path):
     # Without a GPU there is nothing to say.
     events = run_trainer(batch, tmp_path / "other", env={"NVIDIA_VISIBLE_DEVICES": "void"})
     assert events[0]["event"] == "start"
+
+
+def test_a_lost_device_is_told_from_a_fault(tmp_path):
+    """After an error without a kind of its own: the device is tried, then NVML, whatever the error said."""
+    from types import SimpleNamespace
+
+    from bench_trainer import session
+
+    def lost(answer, fake_state=0):
+        fake = Python(tmp_path)
+        one = session.Session.__new__(session.Session)
+        one.device, one.meter = SimpleNamespace(type="cuda"), Meter(fake, UUID, tmp_path / "nvidiactl")
+        fake.set("init", fake_state)
+        real, session.torch = session.torch, SimpleNamespace(zeros=answer)
+        try:
+            return one._is_device_lost()
+        finally:
+            session.torch = real
+
+    def fails(error):
+        def zeros(*_, **__):
+            raise error
+
+        return zeros
+
+    def works(*_, **__):
+        return SimpleNamespace(item=lambda: 0.0)
+
+    assert not lost(works)
+    assert lost(fails(RuntimeError("CUDA error: unspecified launch failure")))
+    assert not lost(fails(MemoryError())), "a device that is full answers"
+    # Computing goes on in a container that has lost its GPU, until something new is opened.
+    assert lost(works, 999) and lost(fails(MemoryError()), 999)
