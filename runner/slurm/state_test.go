@@ -27,8 +27,8 @@ func commands(t *testing.T, programs map[string]string) (calls string) {
 	return calls
 }
 
-// The rows are as Slurm 22.05 writes them; those of sacct as
-// facts of sites with accounting have them: state words with "by" and "+".
+// The rows are as Slurm 22.05 writes them, with slurmdbd for those of sacct
+// ("CANCELLED by UID").
 func TestStates(t *testing.T) {
 	names := map[string]string{"1": "bench-a", "2": "bench-b", "3": "bench-c", "4": "bench-d", "5": "bench-e"}
 	squeue := `cat <<'X'

@@ -97,6 +97,9 @@ func has(t *testing.T, text string, wanted ...string) {
 	}
 }
 
+// The tests that replace PATH come before this file: executors of it go on asking
+// Slurm while others run.
+
 // Slurm's time limits are minutes, and it looks every 30 s: this batch runs
 // beside the tests that follow.
 func TestTimeLimit(t *testing.T) {
