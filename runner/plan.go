@@ -24,7 +24,11 @@ func (r *Runner) Plan(req Request) ([]Planned, error) {
 	out := make([]Planned, 0, len(x.order))
 	for _, id := range x.order {
 		p := x.jobs[id]
-		out = append(out, Planned{p.spec, p.model, p.done, p.outcome, x.cost(p)})
+		next := Planned{Spec: p.spec, Model: p.model, Done: p.done, Expected: x.cost(p)}
+		if p.done {
+			next.Outcome = *p.outcome
+		}
+		out = append(out, next)
 	}
 	return out, nil
 }

@@ -16,14 +16,15 @@ import (
 // appends it to the log, unless the newest record there already says the same, or
 // says it of more seeds.
 func (x *run) record(c *cell) (results.Record, error) {
+	if c.record != nil {
+		return *c.record, nil
+	}
 	known, err := x.known(c)
 	if err != nil {
 		return results.Record{}, err
 	}
 	if known != nil && covers(*known, c) {
-		for _, p := range c.jobs {
-			p.forget()
-		}
+		c.settle(known)
 		return *known, nil
 	}
 	rec := results.Record{
@@ -51,7 +52,7 @@ func (x *run) record(c *cell) (results.Record, error) {
 				return rec, err
 			}
 		}
-		o := p.outcome
+		o := *p.outcome
 		if o.State != job.OK {
 			rec.Failures = append(rec.Failures, results.Failure{Seed: p.spec.Seed, Job: string(p.spec.ID()), Failure: string(o.Failure), Message: o.Message})
 			continue
@@ -67,9 +68,7 @@ func (x *run) record(c *cell) (results.Record, error) {
 	rec.Summarize(c.task.Info().Metrics)
 	rec.Schema = results.Schema // as in the log
 	x.log[rec.Identity()] = rec
-	for _, p := range c.jobs {
-		p.forget()
-	}
+	c.settle(&rec)
 	x.unwritten = append(x.unwritten, rec)
 	return rec, nil
 }
@@ -88,14 +87,20 @@ func seconds(o job.Outcome) results.Seconds {
 	return results.Seconds{Load: o.Seconds["load"], Tokenize: o.Seconds["tokenize"], Train: o.Seconds["train"], Predict: o.Seconds["predict"]}
 }
 
-// forget lets go of what only the record is made of: of 24,000 jobs it is too
-// much to keep.
-func (p *planned) forget() {
-	p.scores = nil
-	if t := &p.outcome.TrainerOutcome; t.State == job.OK {
-		t.ValidationLosses, t.Seconds, t.PeakMemoryMB, t.Versions = nil, nil, nil, nil
+// settle notes the cell's record and lets go of what only that is made of: of
+// 24,000 jobs it is too much to keep.
+func (c *cell) settle(rec *results.Record) {
+	c.record = rec
+	for _, p := range c.jobs {
+		p.scores = nil
+		if p.outcome.State == job.OK {
+			p.outcome = recorded
+		}
 	}
 }
+
+// recorded is what is left of outcomes that a record holds.
+var recorded = &job.Outcome{TrainerOutcome: job.TrainerOutcome{State: job.OK}}
 
 // flush appends the records made since the last time to the log. They are made
 // of stored jobs: those that are lost with a killed bench are made again.

@@ -176,7 +176,7 @@ type planned struct {
 	cell    *cell
 	at      int // replicate
 	done    bool
-	outcome job.Outcome
+	outcome *job.Outcome
 	scores  scoring.Scores // nil: not scored in this run
 	attempt int
 	ran     bool
@@ -191,6 +191,8 @@ type cell struct {
 	task  tasks.Task
 	jobs  []*planned
 	left  int // jobs that have not ended
+	// record is the one in the log, or on its way there; nil: not made in this run.
+	record *results.Record
 }
 
 // Run sees every job of req through and returns when all have ended. A failed
@@ -226,7 +228,7 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 		}
 		if p.done && p.outcome.State != job.OK {
 			report.Failed++
-			report.Failures = append(report.Failures, FailedJob{p.spec, p.outcome, p.unsaved})
+			report.Failures = append(report.Failures, FailedJob{p.spec, *p.outcome, p.unsaved})
 		}
 	}
 	return report, err
@@ -506,7 +508,7 @@ func (x *run) book(e ended) {
 		return
 	}
 	x.end(p)
-	p.ran, p.outcome, p.scores = true, e.outcome, e.scores
+	p.ran, p.outcome, p.scores = true, &e.outcome, e.scores
 	x.used.Add(Usage(e.outcome))
 	x.spend(p, e.outcome)
 	x.learn(p, e.outcome)
@@ -533,6 +535,9 @@ func (x *run) end(p *planned) {
 
 // reload looks up again which jobs have ended, after another process ran some.
 func (x *run) reload() error {
+	if err := x.flush(); err != nil { // what is not in the log yet must be found there
+		return err
+	}
 	x.log = nil // it may have recorded them, too
 	return x.lookUp()
 }
@@ -541,7 +546,7 @@ func (x *run) reload() error {
 func (x *run) found(p *planned, o job.Outcome) {
 	if !p.done {
 		x.end(p)
-		p.outcome = o
+		p.outcome = &o
 		x.spend(p, o)
 		x.learn(p, o)
 	}
@@ -650,6 +655,6 @@ func (x *run) giveUp(e *modelError, report *Report, inBatch map[job.ID]bool) {
 		}
 		x.end(p)
 		p.unsaved = true
-		p.outcome = job.Outcome{TrainerOutcome: job.TrainerOutcome{Job: id, State: job.Failed, Failure: job.FailureInput, Message: e.err.Error()}}
+		p.outcome = &job.Outcome{TrainerOutcome: job.TrainerOutcome{Job: id, State: job.Failed, Failure: job.FailureInput, Message: e.err.Error()}}
 	}
 }
