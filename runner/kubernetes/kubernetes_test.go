@@ -73,24 +73,24 @@ func (l *lab) open() *Executor {
 	return e
 }
 
-func contract(t *testing.T, l *lab) {
+func contract(t *testing.T, l *lab, latency time.Duration) {
 	runnertest.TestExecutor(t, runnertest.Factory{
 		Open: func(*testing.T) runner.Executor { return l.open() },
 		Prepare: func(t *testing.T, d job.Dir, jobs int, s stub.Script) (job.Batch, string) {
 			return runnertest.WriteBatch(t, d, jobs, s), ""
 		},
-		Outlives: true,
+		Outlives: true, Latency: latency,
 	})
 }
 
 // The volume is mounted on this machine.
-func TestContract(t *testing.T) { contract(t, newLab(t)) }
+func TestContract(t *testing.T) { contract(t, newLab(t), 0) }
 
 // The volume is reached through the helper pod.
 func TestContractHelper(t *testing.T) {
 	l := newLab(t)
 	l.o.Path = ""
-	contract(t, l)
+	contract(t, l, time.Second)
 }
 
 // start starts a batch of two jobs with a new executor.

@@ -40,12 +40,12 @@ func newRealLab(t *testing.T) *lab {
 	}}
 }
 
-func TestRealContract(t *testing.T) { contract(t, newRealLab(t)) }
+func TestRealContract(t *testing.T) { contract(t, newRealLab(t), 2*time.Second) }
 
 func TestRealContractHelper(t *testing.T) {
 	l := newRealLab(t)
 	l.o.Path = ""
-	contract(t, l)
+	contract(t, l, 5*time.Second)
 }
 
 // batch starts a batch of two jobs.

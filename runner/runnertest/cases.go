@@ -107,7 +107,7 @@ func attachSame(r *run) {
 
 func attachOther(r *run) {
 	d := r.dir("batch")
-	b := r.batch(d, 2, stub.Script{Pause: time.Second})
+	b := r.batch(d, 2, stub.Script{Pause: time.Second + r.f.Latency})
 	h := r.start(r.f.Open(r.T), b, d)
 	r.appears(d, b.Jobs[0])
 	other := r.attach(r.f.Open(r.T), b, d)
@@ -177,7 +177,7 @@ func stopOther(r *run) {
 
 func cancelledWait(r *run) {
 	d := r.dir("batch")
-	b := r.batch(d, 2, stub.Script{Pause: 1500 * time.Millisecond})
+	b := r.batch(d, 2, stub.Script{Pause: 1500*time.Millisecond + r.f.Latency})
 	h := r.start(r.f.Open(r.T), b, d)
 	r.appears(d, b.Jobs[0])
 	ctx, cancel := context.WithTimeout(r.ctx, 50*time.Millisecond)

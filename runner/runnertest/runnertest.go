@@ -40,6 +40,9 @@ type Factory struct {
 	Dir func(t *testing.T, base string) job.Dir
 	// Timeout bounds one case; 0: a minute.
 	Timeout time.Duration
+	// Latency is how late results may show themselves, beyond a second. Batches
+	// that are to be met at work take that much longer.
+	Latency time.Duration
 }
 
 // WriteBatch writes in/batch.json and in/script.json of d: a batch with that
