@@ -85,8 +85,8 @@ type Shelf struct {
 	// Image is any that the engine has: of it containers are made, and never
 	// started, through which files get into volumes.
 	Image string
-	// Keep is how many bytes of other content of this instance may stay on the
-	// engine before the oldest that no container shows makes room; 0: any number.
+	// Keep is how many bytes of content of this instance, with this one, may lie on
+	// the engine before the oldest that no container shows makes room; 0: any number.
 	Keep int64
 	// Lock is a folder for lock files, which all processes of this instance see:
 	// there the death of one that fills a volume is noticed at once. "": none.
@@ -167,8 +167,8 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 	var other *Container // that holds the name
 	var progress int64   // of it
 	var moved time.Time  // when it was last seen to make some
-	var last error
-	failures := 0
+	var arrived int64    // the most that was there when a transfer began
+	failures := 0        // since then
 	for {
 		var complete bool
 		err := e.Persist(ctx, func() error {
@@ -193,7 +193,8 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 		})
 		switch {
 		case err == nil:
-			err = e.fill(ctx, s, filler, target)
+			var there int64
+			there, err = e.fill(ctx, s, filler, target)
 			// ctx may be over; the name must be free all the same.
 			removal, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.t.long)
 			removeErr := filler.Remove(removal)
@@ -205,7 +206,6 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 				err = removeErr
 			}
 			if err == nil {
-				failures = 0
 				continue // to look whether it is there
 			}
 			if IsKind(err, NoSpace) && e.evict(ctx, s, 0) > 0 {
@@ -214,17 +214,21 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 			if !IsKind(err, Unreachable) && !IsKind(err, Gone) {
 				return err
 			}
-			// The next one goes on where this one was cut. What does not get
+			// The next one goes on where this one was cut. A file that does not get
 			// through many times in a row never will.
-			if last = err; failures >= 10 {
-				return last
+			if there > arrived {
+				arrived, failures = there, 0
 			}
-			failures++
+			if failures++; failures > 10 {
+				return err
+			}
 			if err := e.t.pause(ctx, failures); err != nil {
 				return err
 			}
-		case IsKind(err, Gone):
-			// Removed just now: the name is free.
+		case IsKind(err, Gone): // it is being removed, and the name will be free
+			if err := e.t.pause(ctx, 0); err != nil {
+				return err
+			}
 		case !IsKind(err, NameTaken):
 			return err
 		default:
@@ -298,10 +302,9 @@ func (e *Engine) arrived(ctx context.Context, s Shelf, c *Container, target stri
 }
 
 // fill sends what is not there yet, through a container that shows the volume
-// at target.
-func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string) error {
+// at target. It returns how much was there already.
+func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string) (there int64, err error) {
 	var todo []ContentFile
-	var there int64
 	for _, f := range s.Content.Files {
 		i, err := c.Stat(ctx, path.Join(target, f.Name))
 		switch {
@@ -311,7 +314,7 @@ func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string)
 			there += f.Size
 			continue
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return err
+			return there, err
 		}
 		todo = append(todo, f)
 	}
@@ -330,25 +333,25 @@ func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string)
 			n++
 		}
 		if err := c.Put(ctx, target, contentEntries(todo[:n]), tell); err != nil {
-			return err
+			return there, err
 		}
 		sent += size
 		todo = todo[n:]
 	}
 	if now := e.arrived(ctx, s, c, target); now != s.Content.Bytes {
-		return &Error{Kind: Unreachable, Op: "send " + s.Kind, Host: e.host, Err: fmt.Errorf("%d of %d bytes arrived", now, s.Content.Bytes), Hint: hintUnreachable}
+		return there, &Error{Kind: Unreachable, Op: "send " + s.Kind, Host: e.host, Err: fmt.Errorf("%d of %d bytes arrived", now, s.Content.Bytes), Hint: hintUnreachable}
 	}
 	text, err := json.Marshal(map[string]any{"digest": s.Content.Digest, "files": len(s.Content.Files), "bytes": s.Content.Bytes})
 	if err != nil {
-		return err
+		return there, err
 	}
 	if err := c.Put(ctx, target, []Entry{{Name: completeFile, Mode: 0o444, Size: int64(len(text)), Open: Bytes(text)}}, nil); err != nil {
-		return err
+		return there, err
 	}
 	if took := time.Since(began); took > 5*time.Second {
 		s.say("sent %s to %s: %d MB in %v", s.Kind, e.host, sent/1e6, took.Round(time.Second))
 	}
-	return nil
+	return there, nil
 }
 
 // contentEntries are files with the folders that they are in.
