@@ -55,8 +55,7 @@ type runOptions struct {
 	// of is what is said of single models, by name.
 	of                  map[string]modelOptions
 	budget, modelBudget runner.Budget
-	// hostsIn is the sweep's file, whose hosts may change meanwhile; "": none.
-	hostsIn string
+	sweep               *sweep // that the run is; nil: it is none
 }
 
 // runsCode says whether code of any model's repository may run.
@@ -267,14 +266,20 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 		screen.say(format, args...)
 		record.notice(fmt.Sprintf(format, args...))
 	}
+	var far *progress
+	if o.sweep != nil {
+		far = newProgress(o.sweep, p.home)
+	}
 	r.OnEvent = func(e runner.Event) {
+		far.event(e)
 		record.event(e)
 		numbers.event(e)
 		screen.event(e)
 	}
-	unfollow := p.follow(ctx, o.hostsIn)
+	unfollow := p.follow(ctx, o.sweep)
 	rep, err := r.Run(ctx, p.request)
 	unfollow()
+	far.close(rep, err)
 	screen.close()
 	a.conclude(rep, sets, p.request.Protocol, o.cost, r)
 	if jerr := record.close(rep, err); jerr != nil {

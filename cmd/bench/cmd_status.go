@@ -52,8 +52,20 @@ func (a *app) status(home string) error {
 	if err != nil {
 		return err
 	}
+	sweeps, err := sweepsIn(home)
+	if err != nil {
+		return err
+	}
 	if a.json {
 		e := json.NewEncoder(a.stdout)
+		for _, s := range sweeps {
+			if err := e.Encode(struct {
+				Type string `json:"type"`
+				sweepProgress
+			}{"sweep", s}); err != nil {
+				return err
+			}
+		}
 		for _, r := range list {
 			if err := e.Encode(struct {
 				Type string `json:"type"`
@@ -63,6 +75,9 @@ func (a *app) status(home string) error {
 			}
 		}
 		return nil
+	}
+	for _, s := range sweeps {
+		fmt.Fprintln(a.stdout, s.line())
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(a.stdout, "nothing is being trained in", home)

@@ -42,7 +42,7 @@ by the time that finished jobs took.`,
 			if dry {
 				return a.dryRun(c.Context(), s)
 			}
-			s.options.metrics, s.options.journal, s.options.hostsIn = metrics, journalName(args[0]), args[0]
+			s.options.metrics, s.options.journal, s.options.sweep = metrics, journalName(args[0]), s
 			return a.run(c.Context(), s.models, s.options)
 		},
 	}

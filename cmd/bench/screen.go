@@ -166,9 +166,8 @@ func (s *screen) draw() {
 	}
 	elapsed := time.Since(s.begun)
 	head += "  " + showSeconds(elapsed.Seconds())
-	if ran := s.done - s.cached; ran > 0 && s.done < s.total {
-		left := elapsed.Seconds() / float64(ran) * float64(s.total-s.done)
-		head += "  ETA " + showSeconds(left)
+	if rest := left(elapsed, s.done-s.cached, s.total-s.done); rest > 0 {
+		head += "  ETA " + showSeconds(rest)
 	}
 	lines := []string{head}
 	ids := slices.Clone(s.order)

@@ -2,10 +2,12 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What runs is seen from another terminal, also when the bench that began it is
@@ -49,4 +51,52 @@ func TestStatusAndLogs(t *testing.T) {
 	}
 	has(t, p.run(64, "logs", "zzzz").stderr, "no job or running batch begins with", "hint: ")
 	has(t, p.run(0, "status").stdout, "nothing is being trained")
+}
+
+// How far a sweep is can be seen from another terminal, while it runs, when it
+// has died and when it was stopped; a finished one is not told of.
+func TestStatusOfASweep(t *testing.T) {
+	python, _ := fakePython(t, "STANDIN_PAUSE=800ms")
+	p := newCLI(t)
+	file := sweepFileOf(t, "name: mine\nmodels: [fresh:tiny]\nsuite: sample\nseeds: 4\nexecutor: process\npython: "+python+"\n")
+	begin := func() *exec.Cmd {
+		t.Helper()
+		c := p.command("sweep", file)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	c := begin()
+	eventually(t, "the sweep is seen with a pace", func() bool {
+		return regexp.MustCompile(`(?m)^sweep mine: [0-9]+ of 16 jobs, about .* to go; 1 batch runs, watched by process`).MatchString(p.run(0, "status").stdout)
+	})
+	c.Process.Kill()
+	c.Wait()
+	path := filepath.Join(p.home, "sweeps", "mine", "progress.json")
+	change := func(old, new string) {
+		t.Helper()
+		text, err := os.ReadFile(path)
+		if err != nil || !regexp.MustCompile(old).Match(text) {
+			t.Fatalf("%s, %v", text, err)
+		}
+		put(t, path, regexp.MustCompile(old).ReplaceAllString(string(text), new))
+	}
+	change(`"updated":"[^"]*"`, `"updated":"`+time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)+`"`)
+	has(t, p.run(0, "status").stdout, "has died or cannot write here at ", "bench sweep "+file)
+	has(t, p.run(0, "status", "--json").stdout, `{"type":"sweep","schema":1,"name":"mine"`, `"state":"silent"`)
+	change(`"updated":"[^"]*"`, `"updated":"2020-01-01T00:00:00Z"`)
+	if out := p.run(0, "status").stdout; strings.Contains(out, "sweep mine") {
+		t.Errorf("told after years:\n%s", out)
+	}
+	c = begin()
+	eventually(t, "it is taken up", func() bool { return strings.Contains(p.run(0, "status").stdout, "1 batch runs") })
+	c.Process.Signal(os.Interrupt)
+	if c.Wait(); c.ProcessState.ExitCode() == exitInterrupted {
+		has(t, p.run(0, "status").stdout, "it was stopped at ")
+	}
+	p.run(0, "sweep", file)
+	if out := p.run(0, "status", "--json").stdout; out != "" {
+		t.Errorf("after its end:\n%s", out)
+	}
 }

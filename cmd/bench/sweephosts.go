@@ -20,11 +20,15 @@ const lookEvery = 2 * time.Second
 // follow brings the hosts of a running sweep in line with its file, whenever
 // that changes. Of the rest of the file nothing is read anew. A file that is
 // wrong is told and changes nothing. The result ends it, and waits for that.
-func (k *kit) follow(ctx context.Context, path string) (stop func()) {
+func (k *kit) follow(ctx context.Context, of *sweep) (stop func()) {
+	if of == nil {
+		return func() {}
+	}
+	path := of.path
 	k.mu.Lock()
 	hosts, ok := k.executors["docker"].(*pool.Pool)
 	k.mu.Unlock()
-	if path == "" || !ok {
+	if !ok {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
