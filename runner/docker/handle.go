@@ -151,6 +151,19 @@ const (
 	maxEntries      = 100_000 // files and folders in out/
 )
 
+// age is how long ago the program began, by the engine's clock: that of this
+// machine may be another one, or have been set meanwhile.
+func (h *handle) age(ctx context.Context, started time.Time) time.Duration {
+	if started.IsZero() {
+		return 0
+	}
+	now, err := h.e.engine.Clock(ctx)
+	if err != nil {
+		now = time.Now()
+	}
+	return max(0, now.Sub(started))
+}
+
 // watch sees the batch through: it copies the log, moves finished jobs out of
 // the scratch folder, keeps the limits, writes down how it ended, and removes
 // the container. Only one watcher in all processes does it at a time; the
@@ -188,11 +201,7 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 	}
 	var deadline <-chan time.Time
 	if h.e.o.Limits.Time > 0 {
-		started := st.Started
-		if started.IsZero() {
-			started = time.Now()
-		}
-		timer := time.NewTimer(time.Until(started.Add(h.e.o.Limits.Time)))
+		timer := time.NewTimer(h.e.o.Limits.Time - h.age(ctx, st.Started))
 		defer timer.Stop()
 		deadline = timer.C
 	}
