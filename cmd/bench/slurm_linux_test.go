@@ -93,7 +93,7 @@ func TestSlurmAndProcessAgree(t *testing.T) {
 	python := firstPython(t)
 	want, got := newCLI(t), newCLI(t)
 	got.env = []string{"SLURM_CONF=" + c.Conf}
-	args := []string{"run", "fresh:tiny", "--suite", "sample", "--protocol", "smoke", "--set", "max_steps=60", "--seeds", "1", "--threads", "1", "--device", "cpu", "--python", python, "--executor"}
+	args := []string{"run", "fresh:tiny", "--suite", "sample", "--protocol", "smoke", "--set", "max_steps=30", "--seeds", "1", "--threads", "1", "--device", "cpu", "--python", python, "--executor"}
 	want.run(0, append(args, "process")...)
 	r := got.run(0, append(args, "slurm", "--memory", "3g", "--slurm-poll", "500ms")...)
 	has(t, r.stderr, "without a container, so without a sandbox")
