@@ -1,9 +1,11 @@
-// Package docker runs trainers in the containers of a Docker engine on this
-// machine, confined as docs/sandbox.md says.
+// Package docker runs trainers in the containers of a Docker engine, on this
+// machine or another, confined as docs/sandbox.md says.
 //
 // A batch outlives the bench that started it: the container is found again by
 // its name and the record in the batch's folder, also when the engine was
-// restarted. What a container wrote is checked before it reaches Dir.Out.
+// restarted. Its files are folders of this machine or, on an engine that does
+// not see those, volumes that are filled and read through the engine. What a
+// container wrote is checked before it reaches Dir.Out.
 package docker
 
 import (
