@@ -332,7 +332,7 @@ func TestRealEnds(t *testing.T) {
 				case <-done:
 					over = true
 				case <-time.After(200 * time.Millisecond):
-					n := strings.Count(l.kubectl("", "-n", "lab", "get", "pods", "-l", labelManaged+"=bench", "-o", "jsonpath={.items[*].status.phase}"), "Running")
+					n := strings.Count(l.kubectl("", "-n", "lab", "get", "pods", "-l", labelRun, "-o", "jsonpath={.items[*].status.phase}"), "Running")
 					most = max(most, n)
 				}
 			}
