@@ -163,11 +163,18 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, total forecast) {
 	rates := s.options.cost.rates()
 	batches := map[string]float64{} // expected seconds
-	gpus := 0.0
+	// What finished jobs took says how much of a GPU a job has, and the power it
+	// takes from it.
+	var done results.Usage
 	for _, j := range jobs {
 		if j.Done && j.Outcome.State == job.OK {
-			gpus = max(gpus, float64(len(j.Outcome.GPUs)))
+			done.Add(runner.Usage(j.Outcome))
 		}
+	}
+	gpus, watts := 0.0, s.options.cost.watts
+	if done.GPUSeconds > 0 {
+		gpus = done.GPUSeconds / done.WallSeconds
+		watts = 3.6e6 * results.Rates{WattsPerGPU: watts}.Cost(done).KWh / done.GPUSeconds
 	}
 	index := map[string]int{}
 	for _, j := range jobs {
@@ -198,7 +205,7 @@ func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, to
 			f.Unknown = 1
 		}
 		f.GPUHrs = f.Hours * gpus
-		f.KWh = f.GPUHrs * s.options.cost.watts / 1000
+		f.KWh = f.GPUHrs * watts / 1000
 		f.CO2eKg, f.Price = f.KWh*s.options.cost.carbon, f.GPUHrs*s.options.cost.price
 		list[index[m]].add(f)
 	}

@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"strings"
 	"testing"
 
+	"bench/runner"
+	"bench/runner/job"
 	"bench/scoring"
 	"bench/scoring/leaderboard"
 	"bench/scoring/results"
@@ -70,5 +73,22 @@ func TestBoardCosts(t *testing.T) {
 	b.Models = b.Models[1:]
 	if s := show(); strings.Contains(s, "GPU") || strings.Contains(s, "kWh") {
 		t.Errorf("without GPUs\n%s", s)
+	}
+}
+
+// A forecast's energy is that which finished jobs took, as far as it was measured.
+func TestForecastEnergy(t *testing.T) {
+	ended := func(seed int, seconds, joules float64, source string) runner.Planned {
+		return runner.Planned{Done: true, Spec: job.Spec{Model: "m", Seed: seed}, Outcome: job.Outcome{GPUs: []string{"GPU-0"}, GPUShare: .5, TrainerOutcome: job.TrainerOutcome{
+			State: job.OK, Device: "cuda", Seconds: map[string]float64{"train": seconds}, Energy: &job.Energy{Joules: joules, Source: source}}}}
+	}
+	s := &sweep{options: runOptions{batch: "seed", cost: costOptions{watts: 100, carbon: .5, price: 2}}}
+	// 3600 GPU s: 1800 at 600 W, measured, and 1800 at the 100 W of now.
+	_, total := s.forecasts([]runner.Planned{
+		ended(1, 3600, 1800*600, job.EnergyNVML), ended(2, 3600, 1800*250, job.EnergyEstimate),
+		{Spec: job.Spec{Model: "m", Seed: 3}, Expected: 7200},
+	}, 1)
+	if total.Hours != 2 || total.GPUHrs != 1 || math.Abs(total.KWh-.35) > 1e-12 || math.Abs(total.CO2eKg-.175) > 1e-12 || total.Price != 2 {
+		t.Errorf("%+v, want half of 2 hours at 350 W", total)
 	}
 }
