@@ -51,7 +51,7 @@ func localModels(t *testing.T, n int) []string {
 // an undisturbed run in processes.
 func TestSlurmSweepSurvives(t *testing.T) {
 	c := slurmCluster(t)
-	python, log := fakePython(t, "STANDIN_PAUSE=700ms")
+	python, log := fakePython(t, fmt.Sprintf("STANDIN_PAUSE=%dms", 80*kills(t))) // work enough for so many kills
 	models := localModels(t, 6)
 	whole := newCLI(t)
 	quick, _ := fakePython(t)
