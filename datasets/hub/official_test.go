@@ -146,3 +146,39 @@ func tree(t *testing.T, dir string) []string {
 	}
 	return out
 }
+
+// The official client lists of the stand-in what bench finds there, page after
+// page: the addresses, the order and the Link header are those that it knows.
+func TestOfficialListing(t *testing.T) {
+	for _, interpreter := range pythons(t) {
+		s := newServer(t)
+		for i, id := range []string{"a/one", "a/two", "b/three", "b/four", "b/five"} {
+			s.Add(id, hubtest.Model()).Set(func(r *hubtest.Repo) { r.Downloads, r.Tags = 1+i, []string{"da", "pytorch"} })
+		}
+		s.Add("b/other", hubtest.Model()).Set(func(r *hubtest.Repo) { r.Tags = []string{"sv"} })
+		s.PageSize(2)
+		for _, q := range []hub.Query{{Languages: []string{"da"}}, {Tags: []string{"pytorch", "da"}, Author: "b"}, {Text: "o", Limit: 3}} {
+			found, err := newClient(t, s).Search(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ours []string
+			for _, m := range found {
+				ours = append(ours, m.ID+"@"+m.Commit)
+			}
+			args, err := json.Marshal(map[string]any{"filter": append(slices.Clone(q.Tags), q.Languages...), "author": q.Author, "search": q.Text, "limit": q.Limit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var theirs []string
+			out := python(t, interpreter, `
+import json, os
+from huggingface_hub import HfApi
+args = {k: v for k, v in json.loads(os.environ["ARGS"]).items() if v}
+print(json.dumps([m.id + "@" + m.sha for m in HfApi().list_models(sort="downloads", expand=["sha", "downloads", "tags"], **args)]))`, "HF_ENDPOINT="+s.URL, "ARGS="+string(args))
+			if err := json.Unmarshal([]byte(out), &theirs); err != nil || !slices.Equal(ours, theirs) || len(ours) == 0 {
+				t.Errorf("%v: bench finds %v, the official client %v, %v", q, ours, theirs, err)
+			}
+		}
+	}
+}
