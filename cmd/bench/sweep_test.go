@@ -256,6 +256,7 @@ func TestSweepQuery(t *testing.T) {
 			t.Errorf("trained %s at %s", rec.Model.ID, rec.Model.Revision)
 		}
 	}
+	has(t, w.run(64, w.args("org/named", "org/named@main")...).stderr, "org/named and org/named@main are the same model, at commit ", "hint: leave out one")
 	// Without the Hub, what was found is there all the same.
 	w.env = append(w.env, "HF_HUB_OFFLINE=1")
 	has(t, w.run(0, args...).stderr, "nothing to do")
