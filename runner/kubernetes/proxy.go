@@ -15,7 +15,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -123,37 +122,43 @@ func removeDead(dir string) {
 // calls may ask an identity provider.
 const startTimeout = 30 * time.Second
 
+// guard is a shell script that runs a command until its own stdin ends, which
+// is when bench ends, however that comes about. (Linux' signal for the death of
+// a parent is lost by a kubectl that is a dispatcher and executes another one.)
+const guard = `exec 3<&0; (read _ <&3; kill -9 0) & "$@" </dev/null; kill -9 0`
+
 // start starts kubectl proxy and waits until it listens.
 func (c *connection) start(ctx context.Context, socket string) (*child, error) {
 	path, err := exec.LookPath(c.kubectl)
 	if err != nil {
 		return nil, &runner.PreconditionError{What: "kubectl is not there", Hint: "install it (https://kubernetes.io/docs/tasks/tools/) and try: kubectl get jobs", Err: err}
 	}
-	cmd := exec.Command(path, c.args("proxy", "--unix-socket="+socket)...)
-	cmd.SysProcAttr = childAttr()
+	cmd := exec.Command("sh", append([]string{"-c", guard, "sh", path}, c.args("proxy", "--unix-socket="+socket)...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C is for bench
 	k := &child{socket: socket, done: make(chan struct{}), said: &lastLines{}}
 	cmd.Stderr = k.said
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	started := make(chan error, 1)
+	if _, err := cmd.StdinPipe(); err != nil { // open for as long as bench lives
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, &runner.PreconditionError{What: c.kubectl + " cannot be started", Hint: "try: " + c.hint("get jobs"), Err: err}
+	}
 	go func() {
-		// The child dies with the thread that started it: it must be this
-		// goroutine's own.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			cmd.Wait()
-		}
+		cmd.Wait()
 		close(k.done)
 	}()
-	if err := <-started; err != nil {
-		return nil, &runner.PreconditionError{What: c.kubectl + " cannot be started", Hint: "try: kubectl get jobs", Err: err}
+	k.kill = func() {
+		select {
+		case <-k.done:
+		default:
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // the script's group
+			<-k.done
+		}
 	}
-	k.kill = func() { cmd.Process.Kill(); <-k.done }
 	ready := make(chan struct{})
 	go func() {
 		in := bufio.NewReader(out)
