@@ -16,6 +16,7 @@ import (
 	"bench/containers"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // given is what a batch's container gets to see, and who it is.
@@ -27,7 +28,7 @@ type given struct {
 
 // handle makes a batch's handle of its record.
 func (e *executor) handle(b job.Batch, d job.Dir, r record) *handle {
-	h := &handle{e: e, d: d, b: b, r: r, done: make(chan struct{}), hint: make(chan struct{}, 1)}
+	h := &handle{e: e, d: d, b: b, r: r, end: kept.NewEnd(), hint: make(chan struct{}, 1)}
 	if r.Volume == "" {
 		h.out = folderOut(scratchOut(d))
 	} else {

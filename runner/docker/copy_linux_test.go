@@ -14,6 +14,7 @@ import (
 	"bench/containers/containertest"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
 )
@@ -130,7 +131,7 @@ func TestConnectionsBreak(t *testing.T) {
 	for _, j := range b.Jobs {
 		l.appears(d, j)
 	}
-	if n := size(filepath.Join(d.Out(), string(b.Jobs[0].ID), predictionsName)); n != 8<<20 {
+	if n := kept.Size(filepath.Join(d.Out(), string(b.Jobs[0].ID), predictionsName)); n != 8<<20 {
 		t.Errorf("the predictions have %d bytes", n)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 
 	"github.com/gofrs/flock"
 )
@@ -122,7 +123,7 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	}
 	defer starting.Unlock()
 
-	if h, err := e.attach(ctx, b, d, true); err == nil && !h.over() {
+	if h, err := e.attach(ctx, b, d, true); err == nil && !h.end.Over() {
 		return h, nil
 	} else if err != nil && !errors.Is(err, runner.ErrNotFound) {
 		return nil, err
@@ -160,7 +161,7 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	r := record{
 		Schema: recordSchema, Batch: b.ID, Run: rand.Text(), Container: e.containerName(b.ID),
 		Where:   runner.Where{Executor: Name, Host: e.engine.Info().Name, Image: img.ID},
-		LogFrom: size(d.Log()), EventsFrom: size(d.Events()),
+		LogFrom: kept.Size(d.Log()), EventsFrom: kept.Size(d.Events()),
 	}
 	if e.engine.Copies() {
 		r.Schema, r.Volume = recordSchemaVolume, r.Container+"-"+strings.ToLower(r.Run[:8])
@@ -169,7 +170,7 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	defer func() {
 		if err != nil {
 			e.freeGPU(h.r.Run, h.r.Where.GPUs)
-			err = errors.Join(err, h.clean(ctx), remove(d.Executor()))
+			err = errors.Join(err, h.clean(ctx), kept.Remove(d.Executor()))
 		}
 	}()
 	if err := h.clean(ctx); err != nil {
@@ -285,7 +286,7 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting 
 	}
 	notFound := fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
 	var r record
-	switch err := readJSON(d.Executor(), &r); {
+	switch err := kept.ReadJSON(d.Executor(), &r); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound
 	case err != nil:
@@ -318,7 +319,7 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting 
 			return nil, precondition(err, e.o.BuildHint)
 		}
 		e.freeGPU(r.Run, r.Where.GPUs)
-		return nil, errors.Join(notFound, h.clean(ctx), remove(d.Executor()))
+		return nil, errors.Join(notFound, h.clean(ctx), kept.Remove(d.Executor()))
 	}
 	if containers.IsKind(err, containers.Gone) {
 		// Somebody may have seen it through since we looked.
@@ -329,7 +330,7 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting 
 		if err := e.engine.Persist(ctx, func() error { return h.collect(ctx, true) }); err != nil {
 			return nil, err
 		}
-		return nil, errors.Join(notFound, h.clean(ctx), remove(d.Executor()))
+		return nil, errors.Join(notFound, h.clean(ctx), kept.Remove(d.Executor()))
 	}
 	if err != nil {
 		return nil, precondition(err, e.o.BuildHint)
@@ -356,7 +357,7 @@ func (e *executor) follow(h *handle, watching *flock.Flock) {
 			delete(e.handles, key(h.b, h.d))
 		}
 		e.mu.Unlock()
-		h.finish(x, err)
+		h.end.Set(x, err)
 	}()
 }
 
@@ -421,23 +422,9 @@ const (
 // lockPoll is how often a lock is tried that another process holds.
 const lockPoll = 50 * time.Millisecond
 
-func size(path string) int64 {
-	if i, err := os.Stat(path); err == nil {
-		return i.Size()
-	}
-	return 0
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // clean removes what only a running batch needs.
 func (h *handle) clean(ctx context.Context) error {
-	return errors.Join(remove(exitFile(h.d)), remove(stopFile(h.d)), h.cleanScratch(ctx))
+	return errors.Join(kept.Remove(exitFile(h.d)), kept.Remove(stopFile(h.d)), h.cleanScratch(ctx))
 }
 
 func (h *handle) cleanScratch(ctx context.Context) error {
@@ -446,15 +433,4 @@ func (h *handle) cleanScratch(ctx context.Context) error {
 	}
 	// Also for a batch with a volume: an earlier start of it may have had folders.
 	return errors.Join(hostile.RemoveAll(scratchOut(h.d)), os.RemoveAll(scratchIn(h.d)), os.RemoveAll(copies(h.d)))
-}
-
-func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"bench/containers/containertest"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
 )
@@ -212,7 +213,7 @@ func hostileOutStops(l *lab) {
 			t.Skip("logs come the same way")
 		}
 		d, _, x := (&lab{t, l.e, l.o}).attack("print", nil)
-		if s := size(d.Log()); x.Code != 0 || s > maxLog+1<<10 || s < maxLog/2 {
+		if s := kept.Size(d.Log()); x.Code != 0 || s > maxLog+1<<10 || s < maxLog/2 {
 			t.Errorf("exit %+v; the log has %d bytes", x, s)
 		}
 	})

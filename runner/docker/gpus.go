@@ -14,6 +14,7 @@ import (
 	"bench/internal/atomicfile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // GPUs says what is to be known of an engine's GPUs beside what it can be asked.
@@ -172,7 +173,7 @@ func (e *executor) takeGPU(ctx context.Context, b job.Batch, d job.Dir, run, ima
 	if e.o.GPUs.Slots > 1 && slices.ContainsFunc(b.Datasets, func(d job.Dataset) bool { return d.Task == taskSpeed }) {
 		return nil, 0, &runner.PreconditionError{What: "speed is measured, and the GPUs of " + host + " are shared", Hint: "run the task speed by itself, without slots_per_gpu"}
 	}
-	defer remove(d.Waiting())
+	defer kept.Remove(d.Waiting())
 	c := e.claim(b.ID, run, image)
 	c.gpus = all
 	c.waiting = func(why string) {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"syscall"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"bench/internal/atomicfile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 
 	"github.com/gofrs/flock"
 )
@@ -32,10 +32,7 @@ type handle struct {
 	out  outbox
 	hint chan struct{} // told when a job seems to be done
 
-	once sync.Once
-	done chan struct{} // closed when exit and err are set
-	exit job.Exit
-	err  error
+	end *kept.End
 }
 
 // ended is exit.json.
@@ -61,55 +58,29 @@ const (
 
 func (h *handle) Where() runner.Where { return h.r.Where }
 
-func (h *handle) finish(x job.Exit, err error) {
-	h.once.Do(func() {
-		h.exit, h.err = x, err
-		close(h.done)
-	})
-}
-
-func (h *handle) over() bool {
-	select {
-	case <-h.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // recorded looks whether somebody has seen the batch through.
 func (h *handle) recorded() (bool, error) {
 	var x ended
-	err := readJSON(exitFile(h.d), &x)
+	err := kept.ReadJSON(exitFile(h.d), &x)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && x.Run != h.r.Run {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 	}
-	h.finish(x.Exit, nil)
+	h.end.Set(x.Exit, nil)
 	return true, nil
 }
 
 // Wait implements runner.Handle. The error is one of the engine's if it was
 // away for too long; the container may run on, and Attach finds it.
 func (h *handle) Wait(ctx context.Context) (job.Exit, error) {
-	select {
-	case <-h.done:
-		return h.exit, h.err
-	default:
-	}
-	select {
-	case <-h.done:
-		return h.exit, h.err
-	case <-ctx.Done():
-		return job.Exit{}, context.Cause(ctx)
-	}
+	return h.end.Wait(ctx)
 }
 
 // Stop implements runner.Handle.
 func (h *handle) Stop(ctx context.Context) error {
-	if h.over() {
+	if h.end.Over() {
 		return nil
 	}
 	return h.stop(ctx, byHandle, "")
@@ -174,15 +145,20 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 		for {
 			// Before the lock, whose file is made anew where the folder is being
 			// thrown away.
-			if over, err := h.recorded(); over || err != nil {
-				return h.exit, err
+			if over, err := h.recorded(); err != nil {
+				return job.Exit{}, err
+			} else if over {
+				return h.end.Wait(ctx)
 			}
 			got, err := watching.TryLock()
 			if over, rerr := h.recorded(); over || rerr != nil || err != nil && !os.IsNotExist(err) {
 				if got {
 					watching.Unlock()
 				}
-				return h.exit, errors.Join(err, rerr)
+				if err := errors.Join(err, rerr); err != nil {
+					return job.Exit{}, err
+				}
+				return h.end.Wait(ctx)
 			}
 			if got {
 				break
@@ -313,7 +289,7 @@ func (h *handle) conclude(ctx context.Context, x containers.Exit, gone bool) (jo
 		exit.Code, exit.Signal = -1, n
 	}
 	var s stopped
-	err := readJSON(stopFile(h.d), &s)
+	err := kept.ReadJSON(stopFile(h.d), &s)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return job.Exit{}, err
 	}
@@ -343,50 +319,17 @@ func (h *handle) conclude(ctx context.Context, x containers.Exit, gone bool) (jo
 // copyLog copies what the program printed since its start, from the beginning:
 // over what an earlier watcher copied, which was the same.
 func (h *handle) copyLog(ctx context.Context) error {
-	events, err := openAt(h.d.Events(), h.r.EventsFrom)
+	events, err := kept.OpenLog(h.d.Events(), h.r.EventsFrom, maxLog)
 	if err != nil {
 		return err
 	}
-	defer events.f.Close()
-	log, err := openAt(h.d.Log(), h.r.LogFrom)
+	defer events.Close()
+	log, err := kept.OpenLog(h.d.Log(), h.r.LogFrom, maxLog)
 	if err != nil {
 		return err
 	}
-	defer log.f.Close()
+	defer log.Close()
 	return h.c.Logs(ctx, spotter{events, h.hint}, log)
-}
-
-// bounded writes to a file from an offset on, up to maxLog bytes, and drops
-// the rest.
-type bounded struct {
-	f    *os.File
-	left int
-}
-
-func openAt(path string, offset int64) (*bounded, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &bounded{f, maxLog}, nil
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if len(p) > b.left {
-		if b.left > 0 {
-			if _, err := b.f.WriteString("\nbench: the rest is left out: it printed too much\n"); err != nil {
-				return 0, err
-			}
-			b.left = 0
-		}
-		return len(p), nil
-	}
-	b.left -= len(p)
-	return b.f.Write(p)
 }
 
 // collect moves the jobs that are finished from the scratch folder to Dir.Out,

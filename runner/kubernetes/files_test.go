@@ -13,6 +13,7 @@ import (
 
 	"bench/internal/hostile"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // A log that is cut and asked for again arrives once and whole, although the
@@ -48,11 +49,11 @@ func TestLogGoesOn(t *testing.T) {
 		}
 		return strings.NewReader(b.String())
 	}
-	log, err := openAt(filepath.Join(dir, "log"), 0)
+	log, err := kept.OpenLog(filepath.Join(dir, "log"), 0, maxLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := openAt(filepath.Join(dir, "events"), 0)
+	events, err := kept.OpenLog(filepath.Join(dir, "events"), 0, maxLog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +73,8 @@ func TestLogGoesOn(t *testing.T) {
 
 func TestLogLines(t *testing.T) {
 	dir := t.TempDir()
-	log, _ := openAt(filepath.Join(dir, "log"), 0)
-	events, _ := openAt(filepath.Join(dir, "events"), 0)
+	log, _ := kept.OpenLog(filepath.Join(dir, "log"), 0, maxLog)
+	events, _ := kept.OpenLog(filepath.Join(dir, "events"), 0, maxLog)
 	l := &copier{log: log, events: events}
 	long := strings.Repeat("x", maxLine+100)
 	in := "2026-11-21T12:00:00.1Z {\"not an event\":1}\n" +

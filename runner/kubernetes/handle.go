@@ -18,6 +18,7 @@ import (
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 
 	"github.com/gofrs/flock"
 )
@@ -34,10 +35,7 @@ type handle struct {
 
 	why string // it waits, as far as was told
 
-	once sync.Once
-	done chan struct{} // closed when exit and err are set
-	exit job.Exit
-	err  error
+	end *kept.End
 }
 
 // over is exit.json.
@@ -59,33 +57,17 @@ func (h *handle) Where() runner.Where {
 	return h.r.Where
 }
 
-func (h *handle) finish(x job.Exit, err error) {
-	h.once.Do(func() {
-		h.exit, h.err = x, err
-		close(h.done)
-	})
-}
-
-func (h *handle) over() bool {
-	select {
-	case <-h.done:
-		return true
-	default:
-		return false
-	}
-}
-
 // recorded looks whether somebody has seen the batch through.
 func (h *handle) recorded() (bool, error) {
 	var x over
-	err := readJSON(exitFile(h.d), &x)
+	err := kept.ReadJSON(exitFile(h.d), &x)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && x.Run != h.r.Run {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 	}
-	h.finish(x.Exit, nil)
+	h.end.Set(x.Exit, nil)
 	return true, nil
 }
 
@@ -94,22 +76,12 @@ func (h *handle) recorded() (bool, error) {
 // one of the cluster if that was away for too long; the Job may run on, and
 // Attach finds it.
 func (h *handle) Wait(ctx context.Context) (job.Exit, error) {
-	select {
-	case <-h.done:
-		return h.exit, h.err
-	default:
-	}
-	select {
-	case <-h.done:
-		return h.exit, h.err
-	case <-ctx.Done():
-		return job.Exit{}, context.Cause(ctx)
-	}
+	return h.end.Wait(ctx)
 }
 
 // Stop implements runner.Handle. It waits until nothing of the batch runs.
 func (h *handle) Stop(ctx context.Context) error {
-	if h.over() {
+	if h.end.Over() {
 		return nil
 	}
 	fail := func(err error) error { return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err) }
@@ -138,7 +110,7 @@ func (h *handle) Stop(ctx context.Context) error {
 
 // stop removes the Job, which stays until its pods have ended.
 func (h *handle) stop(ctx context.Context, detail string) error {
-	if err := writeJSON(stopFile(h.d), stopped{h.r.Run, detail}); err != nil {
+	if err := kept.WriteJSON(stopFile(h.d), stopped{h.r.Run, detail}); err != nil {
 		return err
 	}
 	return h.c.delete(ctx, h.r.Job, h.r.Run, "Foreground")
@@ -148,7 +120,7 @@ func (h *handle) stop(ctx context.Context, detail string) error {
 func (h *handle) save() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return writeJSON(h.d.Executor(), h.r)
+	return kept.WriteJSON(h.d.Executor(), h.r)
 }
 
 // What a trainer may write.
@@ -184,7 +156,10 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 				if got {
 					watching.Unlock()
 				}
-				return h.exit, errors.Join(err, rerr)
+				if err := errors.Join(err, rerr); err != nil {
+					return job.Exit{}, err
+				}
+				return h.end.Wait(ctx)
 			}
 			if got {
 				break
@@ -312,7 +287,7 @@ func (h *handle) waiting(why string) {
 	}
 	h.why = why
 	if why == "" {
-		_ = remove(h.d.Waiting())
+		_ = kept.Remove(h.d.Waiting())
 		return
 	}
 	_ = atomicfile.WriteBytes(h.d.Waiting(), []byte(why))
@@ -320,7 +295,7 @@ func (h *handle) waiting(why string) {
 
 // giveUp removes a batch that never ran.
 func (h *handle) giveUp(ctx context.Context) error {
-	return errors.Join(h.c.delete(ctx, h.r.Job, h.r.Run, "Background"), h.clean(ctx), remove(h.d.Executor()))
+	return errors.Join(h.c.delete(ctx, h.r.Job, h.r.Run, "Background"), h.clean(ctx), kept.Remove(h.d.Executor()))
 }
 
 // complete says whether every job has its outcome.
@@ -340,14 +315,14 @@ func (h *handle) conclude(ctx context.Context, v view) (job.Exit, error) {
 		exit = job.Exit{Code: -1, Signal: int(syscall.SIGKILL), Stopped: true, Detail: "its Job was removed by somebody else"}
 	}
 	var s stopped
-	err := readJSON(stopFile(h.d), &s)
+	err := kept.ReadJSON(stopFile(h.d), &s)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return job.Exit{}, err
 	}
 	if err == nil && s.Run == h.r.Run && v.phase != lost {
 		exit.Stopped, exit.TimedOut, exit.OOMKilled, exit.Detail = true, false, false, s.Detail
 	}
-	if err := writeJSON(exitFile(h.d), over{h.r.Run, exit}); err != nil {
+	if err := kept.WriteJSON(exitFile(h.d), over{h.r.Run, exit}); err != nil {
 		return job.Exit{}, err
 	}
 	// From here on nothing can be lost. What is not removed now is removed by
@@ -364,7 +339,7 @@ func (h *handle) clean(ctx context.Context) error {
 }
 
 func (h *handle) cleanLocal() error {
-	return errors.Join(remove(exitFile(h.d)), remove(stopFile(h.d)), hostile.RemoveAll(fetched(h.d)))
+	return errors.Join(kept.Remove(exitFile(h.d)), kept.Remove(stopFile(h.d)), hostile.RemoveAll(fetched(h.d)))
 }
 
 func (h *handle) cleanScratch(ctx context.Context) error {

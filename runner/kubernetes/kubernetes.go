@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,9 +21,9 @@ import (
 	"sync"
 	"time"
 
-	"bench/internal/atomicfile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 
 	"github.com/gofrs/flock"
 )
@@ -197,7 +196,7 @@ func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	}
 	defer starting.Unlock()
 
-	if h, err := e.attach(ctx, b, d); err == nil && !h.over() {
+	if h, err := e.attach(ctx, b, d); err == nil && !h.end.Over() {
 		return h, nil
 	} else if err != nil && !errors.Is(err, runner.ErrNotFound) {
 		return nil, err
@@ -229,10 +228,10 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	o := e.o
 	o.Place = c.place
 	run := rand.Text()
-	h := &handle{e: e, c: c, d: d, b: b, done: make(chan struct{}), r: record{
+	h := &handle{e: e, c: c, d: d, b: b, end: kept.NewEnd(), r: record{
 		Schema: recordSchema, Batch: b.ID, Run: run, Place: c.place, Job: o.jobName(b.ID), Folder: o.runFolder(b.ID, run),
 		Where:   runner.Where{Executor: Name, Host: c.host(), Image: o.Image},
-		LogFrom: size(d.Log()), EventsFrom: size(d.Events()),
+		LogFrom: kept.Size(d.Log()), EventsFrom: kept.Size(d.Events()),
 	}}
 	if gpu {
 		h.r.Where.GPUs = []string{o.GPUResource}
@@ -240,7 +239,7 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	defer func() {
 		if err != nil {
 			ctx := context.WithoutCancel(ctx)
-			err = errors.Join(err, h.clean(ctx), remove(d.Executor()))
+			err = errors.Join(err, h.clean(ctx), kept.Remove(d.Executor()))
 		}
 	}()
 	if err := h.cleanLocal(); err != nil {
@@ -330,7 +329,7 @@ func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 	}
 	notFound := fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
 	var r record
-	err := readJSON(d.Executor(), &r)
+	err := kept.ReadJSON(d.Executor(), &r)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound
@@ -339,7 +338,7 @@ func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 	case r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema:
 		return nil, notFound
 	}
-	h = &handle{e: e, c: e.cluster(r.Place), d: d, b: b, r: r, done: make(chan struct{})}
+	h = &handle{e: e, c: e.cluster(r.Place), d: d, b: b, r: r, end: kept.NewEnd()}
 	if over, err := h.recorded(); err != nil || over {
 		return h, err
 	}
@@ -360,7 +359,7 @@ func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 		if err := h.collect(ctx, true); err != nil {
 			return nil, err
 		}
-		return nil, errors.Join(notFound, h.clean(ctx), remove(d.Executor()))
+		return nil, errors.Join(notFound, h.clean(ctx), kept.Remove(d.Executor()))
 	}
 	e.follow(h, nil)
 	return h, nil
@@ -380,7 +379,7 @@ func (e *Executor) follow(h *handle, watching *flock.Flock) {
 			delete(e.handles, key(h.b, h.d))
 		}
 		e.mu.Unlock()
-		h.finish(x, err)
+		h.end.Set(x, err)
 	}()
 }
 
@@ -417,36 +416,3 @@ func fetched(d job.Dir) string  { return filepath.Join(own(d), "out") }
 
 // lockPoll is how often a lock is tried that another process holds.
 const lockPoll = 50 * time.Millisecond
-
-func size(path string) int64 {
-	if i, err := os.Stat(path); err == nil {
-		return i.Size()
-	}
-	return 0
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-func writeJSON(path string, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(path, b)
-}

@@ -8,9 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
+
+	"bench/runner/kept"
 )
 
 // copier copies a pod's log to the batch's folder. Kubernetes gives stdout and
@@ -19,7 +20,7 @@ import (
 type copier struct {
 	pod         string
 	c           *cluster
-	events, log *bounded
+	events, log *kept.Log
 
 	// To go on after a connection was cut, the log is asked for from a whole
 	// second on. Times of lines are not quite in order: runtimes take them for
@@ -37,7 +38,7 @@ func (h *handle) copyLog(pod string) (*copier, error) {
 	if h.r.Pod != pod {
 		h.mu.Lock()
 		if h.r.Pod != "" {
-			h.r.LogFrom, h.r.EventsFrom = size(h.d.Log()), size(h.d.Events())
+			h.r.LogFrom, h.r.EventsFrom = kept.Size(h.d.Log()), kept.Size(h.d.Events())
 		}
 		h.r.Pod = pod
 		h.mu.Unlock()
@@ -46,13 +47,13 @@ func (h *handle) copyLog(pod string) (*copier, error) {
 		}
 	}
 	// An earlier watcher copied the same lines: from the beginning, over them.
-	events, err := openAt(h.d.Events(), h.r.EventsFrom)
+	events, err := kept.OpenLog(h.d.Events(), h.r.EventsFrom, maxLog)
 	if err != nil {
 		return nil, err
 	}
-	log, err := openAt(h.d.Log(), h.r.LogFrom)
+	log, err := kept.OpenLog(h.d.Log(), h.r.LogFrom, maxLog)
 	if err != nil {
-		events.f.Close()
+		events.Close()
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -88,8 +89,8 @@ func (l *copier) stop() {
 	}
 	l.cancel()
 	<-l.stopped
-	l.events.f.Close()
-	l.log.f.Close()
+	l.events.Close()
+	l.log.Close()
 }
 
 // finish stops following and copies what is missing yet, if the pod is there.
@@ -205,37 +206,4 @@ func isEvent(line []byte) bool {
 		Event string `json:"event"`
 	}
 	return json.Unmarshal(line, &e) == nil && e.Event != ""
-}
-
-// bounded writes to a file from an offset on, up to maxLog bytes, and drops
-// the rest.
-type bounded struct {
-	f    *os.File
-	left int
-}
-
-func openAt(path string, offset int64) (*bounded, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Seek(offset, io.SeekStart); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &bounded{f, maxLog}, nil
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if len(p) > b.left {
-		if b.left > 0 {
-			if _, err := b.f.WriteString("\nbench: the rest is left out: it printed too much\n"); err != nil {
-				return 0, err
-			}
-			b.left = 0
-		}
-		return len(p), nil
-	}
-	b.left -= len(p)
-	return b.f.Write(p)
 }

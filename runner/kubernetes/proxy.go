@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"bench/runner"
+	"bench/runner/kept"
 )
 
 // connection is a way to a cluster's API: one child "kubectl proxy", which
@@ -86,7 +87,7 @@ func (c *connection) socket(ctx context.Context) (string, error) {
 		c.dir = dir
 	}
 	socket := filepath.Join(c.dir, "api")
-	if err := remove(socket); err != nil {
+	if err := kept.Remove(socket); err != nil {
 		return "", err
 	}
 	k, err := c.start(ctx, socket)

@@ -25,6 +25,7 @@ import (
 
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // Name is what records call this executor.
@@ -280,7 +281,7 @@ func (e *executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.H
 			held.Close()
 		}
 		var r record
-		err = readJSON(d.Executor(), &r)
+		err = kept.ReadJSON(d.Executor(), &r)
 		switch {
 		case err == nil && r.Batch == b.ID && r.Where.Executor == Name:
 			return &handle{d: d, r: r, grace: e.o.Grace}, nil
@@ -323,7 +324,7 @@ func (h *handle) look() (*job.Exit, error) {
 		return nil, fmt.Errorf("batch %s: %w", h.r.Batch.Short(), err)
 	}
 	var x ended
-	err = readJSON(exitFile(h.d), &x)
+	err = kept.ReadJSON(exitFile(h.d), &x)
 	switch {
 	case err == nil && x.Run == h.r.Run:
 		h.exit = &x.Exit

@@ -1,7 +1,6 @@
 package process
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -64,17 +63,6 @@ type ended struct {
 
 func exitFile(d job.Dir) string { return filepath.Join(string(d), "exit.json") }
 func lockFile(d job.Dir) string { return filepath.Join(string(d), "executor.lock") }
-
-func readJSON(path string, into any) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, into); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
 
 // alive says whether the supervisor of r runs. One that cannot be seen from
 // here (another host on a shared file system, another container) is known by

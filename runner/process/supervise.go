@@ -17,6 +17,7 @@ import (
 
 	"bench/internal/atomicfile"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // SuperviseArg, as the only argument, makes bench a supervisor: main must call
@@ -97,7 +98,7 @@ func (s *supervisor) begin() (state string, err error) {
 		return replyFailed, err
 	}
 	var old record
-	if readJSON(d.Executor(), &old) == nil {
+	if kept.ReadJSON(d.Executor(), &old) == nil {
 		// Where locks do not work, the record is all there is.
 		if old.Process.Near(me) && old.Process.Runs() {
 			return replyRunning, nil

@@ -13,6 +13,7 @@ import (
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 const (
@@ -35,10 +36,8 @@ type handle struct {
 	d job.Dir
 	r record
 
-	seen time.Time     // when the result file, or the end in Slurm, was seen first
-	done chan struct{} // closed when exit and err are known
-	exit job.Exit
-	err  error
+	seen time.Time // when the result file, or the end in Slurm, was seen first
+	end  *kept.End
 }
 
 // witness is exit.json, which the batch script wrote.
@@ -57,7 +56,7 @@ type witness struct {
 func (h *handle) run() string          { return filepath.Join(own(h.d), h.r.Run) }
 func (h *handle) out() string          { return filepath.Join(h.run(), "out") }
 func (h *handle) Where() runner.Where  { return h.r.Where }
-func (h *handle) save() error          { return writeJSON(h.d.Executor(), h.r) }
+func (h *handle) save() error          { return kept.WriteJSON(h.d.Executor(), h.r) }
 func (h *handle) file(n string) string { return filepath.Join(h.run(), n) }
 
 // prepare makes the folder of this start, with the script in it.
@@ -112,7 +111,7 @@ func (h *handle) prepare(what Program) (string, error) {
 		p.needs = append(p.needs, p.argv[0])
 	}
 	// In a container it takes the place of that in Dir.In.
-	if err := writeJSON(h.file("batch.json"), b); err != nil {
+	if err := kept.WriteJSON(h.file("batch.json"), b); err != nil {
 		return "", err
 	}
 	script, err := p.script()
@@ -172,7 +171,7 @@ func (h *handle) read() (*witness, error) {
 		switch f.Name() {
 		case "exit.json":
 			var w witness
-			if err := readJSON(h.file("exit.json"), &w); err != nil {
+			if err := kept.ReadJSON(h.file("exit.json"), &w); err != nil {
 				return nil, err
 			}
 			return &w, nil
@@ -254,8 +253,9 @@ func (h *handle) giveUp(s state, hint string) error {
 
 // follow watches over the batch until it has ended. It waits for as long as it
 // takes, also while Slurm does not answer: a batch that cannot be seen may run.
-func (h *handle) follow() {
-	defer close(h.done)
+func (h *handle) follow() { h.end.Set(h.await()) }
+
+func (h *handle) await() (job.Exit, error) {
 	defer h.e.watcher.watch(h.r.Job, h.r.Name)()
 	longest := min(filePause, h.e.o.Poll)
 	var failing time.Time
@@ -263,8 +263,7 @@ func (h *handle) follow() {
 		exit, err := h.look()
 		switch {
 		case exit != nil:
-			h.exit = *exit
-			return
+			return *exit, nil
 		case err == nil:
 			failing = time.Time{}
 		case failing.IsZero():
@@ -272,8 +271,7 @@ func (h *handle) follow() {
 		}
 		// A network file system may fail for a while.
 		if errors.As(err, new(*runner.PreconditionError)) || err != nil && time.Since(failing) > h.e.o.Patience {
-			h.err = fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
-			return
+			return job.Exit{}, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 		}
 		time.Sleep(pause)
 	}
@@ -285,7 +283,7 @@ func (h *handle) over(ctx context.Context) (bool, error) {
 	limit := time.After(2 * callTimeout)
 	for {
 		select {
-		case <-h.done:
+		case <-h.end.Done():
 			return true, nil
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
@@ -301,32 +299,20 @@ func (h *handle) over(ctx context.Context) (bool, error) {
 
 // Wait implements runner.Handle.
 func (h *handle) Wait(ctx context.Context) (job.Exit, error) {
-	select {
-	case <-h.done:
-		return h.exit, h.err
-	default:
-	}
-	select {
-	case <-h.done:
-		return h.exit, h.err
-	case <-ctx.Done():
-		return job.Exit{}, ctx.Err()
-	}
+	return h.end.Wait(ctx)
 }
 
 // Stop implements runner.Handle: it cancels the job and waits until it is over.
 // Slurm sends SIGTERM, and after its KillWait (30 s by default) SIGKILL.
 func (h *handle) Stop(ctx context.Context) error {
-	select {
-	case <-h.done:
+	if h.end.Over() {
 		return nil
-	default:
 	}
 	err := h.e.cluster.cancel(ctx, h.r.Job)
 	if err == nil {
 		h.e.watcher.hurry()
 		select {
-		case <-h.done:
+		case <-h.end.Done():
 			return nil
 		case <-ctx.Done():
 			err = context.Cause(ctx)

@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"bench/runner"
+	"bench/runner/kept"
 )
 
 // Image is a container image in a file, as nodes can run it.
@@ -159,7 +160,7 @@ func buildSIF(ctx context.Context, builder, from, to string, progress io.Writer)
 	}
 	fmt.Fprintf(progress, "making %s of %s with %s\n", to, from, builder)
 	part := to + ".part"
-	if err := remove(part); err != nil {
+	if err := kept.Remove(part); err != nil {
 		return "", err
 	}
 	c := exec.CommandContext(ctx, builder, "build", part, "docker-archive:"+from)

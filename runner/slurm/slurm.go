@@ -15,7 +15,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,10 +27,10 @@ import (
 	"syscall"
 	"time"
 
-	"bench/internal/atomicfile"
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // Name is what records call this executor.
@@ -257,7 +256,7 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.
 		}
 	}
 	token := strings.ToLower(rand.Text()[:10])
-	h := &handle{e: e, b: b, d: d, done: make(chan struct{}), r: record{Schema: recordSchema, Batch: b.ID, Run: token, Name: "bench-" + string(b.ID)[:min(16, len(b.ID))] + "-" + token,
+	h := &handle{e: e, b: b, d: d, end: kept.NewEnd(), r: record{Schema: recordSchema, Batch: b.ID, Run: token, Name: "bench-" + string(b.ID)[:min(16, len(b.ID))] + "-" + token,
 		Where: runner.Where{Executor: Name, Host: p.host, Image: what.Image.Digest}}}
 	if e.wantsGPU(*p, b) {
 		h.r.Where.GPUs = []string{"slurm"} // which one is Slurm's business
@@ -351,7 +350,7 @@ func (e *Executor) clean(d job.Dir) error {
 	if err != nil {
 		return err
 	}
-	errs := []error{remove(d.Executor())} // first: without folders it would lead nowhere
+	errs := []error{kept.Remove(d.Executor())} // first: without folders it would lead nowhere
 	for _, f := range entries {
 		if f.IsDir() {
 			errs = append(errs, hostile.RemoveAll(filepath.Join(own(d), f.Name())))
@@ -369,7 +368,7 @@ func (e *Executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.H
 		return nil, err
 	}
 	var r record
-	if err := readJSON(d.Executor(), &r); err == nil && r.Job != "" {
+	if err := kept.ReadJSON(d.Executor(), &r); err == nil && r.Job != "" {
 		h, err := e.found(ctx, b, d)
 		if err != nil {
 			return nil, err
@@ -399,8 +398,8 @@ func notFound(b job.Batch) error {
 // found returns the batch of the record in d. If that has no job yet, the lock
 // must be held.
 func (e *Executor) found(ctx context.Context, b job.Batch, d job.Dir) (*handle, error) {
-	h := &handle{e: e, b: b, d: d, done: make(chan struct{})}
-	switch err := readJSON(d.Executor(), &h.r); {
+	h := &handle{e: e, b: b, d: d, end: kept.NewEnd()}
+	switch err := kept.ReadJSON(d.Executor(), &h.r); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound(b)
 	case err != nil:
@@ -459,30 +458,4 @@ func waitLock(ctx context.Context, path string) (*os.File, error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-}
-
-func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
-func readJSON(path string, v any) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-func writeJSON(path string, v any) error {
-	b, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteBytes(path, append(b, '\n'))
 }

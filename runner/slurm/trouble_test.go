@@ -13,6 +13,7 @@ import (
 
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
 )
@@ -315,7 +316,7 @@ func TestFoundByName(t *testing.T) {
 	r := h.(*handle).r
 	id := r.Job
 	r.Job = ""
-	if err := writeJSON(d.Executor(), r); err != nil {
+	if err := kept.WriteJSON(d.Executor(), r); err != nil {
 		t.Fatal(err)
 	}
 	found, err := New(o).Attach(t.Context(), b, d)
@@ -330,7 +331,7 @@ func TestFoundByName(t *testing.T) {
 	}
 	// One that was never handed in is not found, and can be started.
 	r.Job, r.Name = "", "bench-nothing-of-this-name"
-	if err := writeJSON(d.Executor(), r); err != nil {
+	if err := kept.WriteJSON(d.Executor(), r); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(o).Attach(t.Context(), b, d); !errors.Is(err, runner.ErrNotFound) {
