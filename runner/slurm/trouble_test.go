@@ -326,8 +326,11 @@ func TestFoundByName(t *testing.T) {
 	if got := found.(*handle).r.Job; got != id {
 		t.Errorf("found job %s, want %s", got, id)
 	}
-	if x := wait(t, found); x != (job.Exit{}) {
-		t.Errorf("exit is %+v", x)
+	// Both who watch see the end; what comes then removes the files that tell of it.
+	for _, one := range []runner.Handle{found, h} {
+		if x := wait(t, one); x != (job.Exit{}) {
+			t.Errorf("exit is %+v", x)
+		}
 	}
 	// One that was never handed in is not found, and can be started.
 	r.Job, r.Name = "", "bench-nothing-of-this-name"
