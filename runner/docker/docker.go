@@ -12,7 +12,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,7 +23,6 @@ import (
 	"time"
 
 	"bench/containers"
-	"bench/internal/atomicfile"
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
@@ -113,11 +111,11 @@ const (
 // Start implements runner.Executor. When the batch has ended already, Start
 // runs it again; the log and the events go on at their ends.
 func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	d, err := absolute(d)
+	d, err := kept.Absolute(d)
 	if err != nil {
 		return nil, err
 	}
-	starting, err := startLock(ctx, d)
+	starting, err := kept.LockStart(ctx, own(d))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +128,7 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	}
 	// Whoever watched over an earlier start may still be cleaning up.
 	watching := flock.New(lockFile(d))
-	if _, err := watching.TryLockContext(ctx, lockPoll); err != nil {
+	if _, err := watching.TryLockContext(ctx, kept.LockPoll); err != nil {
 		return nil, err
 	}
 	h, err := e.launch(ctx, b, d)
@@ -140,16 +138,6 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	}
 	e.follow(h, watching)
 	return h, nil
-}
-
-// startLock waits until no other process starts a batch in this folder.
-func startLock(ctx context.Context, d job.Dir) (*flock.Flock, error) {
-	if err := os.MkdirAll(own(d), 0o700); err != nil {
-		return nil, err
-	}
-	lock := flock.New(filepath.Join(own(d), "start.lock"))
-	_, err := lock.TryLockContext(ctx, lockPoll)
-	return lock, err
 }
 
 // launch prepares the folders and starts the container.
@@ -187,11 +175,7 @@ func (e *executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	if h.r.Where.GPUs, h.r.Where.GPUShare, err = e.takeGPU(ctx, b, d, h.r.Run, img.ID); err != nil {
 		return nil, err
 	}
-	text, err := json.Marshal(h.r)
-	if err != nil {
-		return nil, err
-	}
-	if err := atomicfile.WriteBytes(d.Executor(), text); err != nil {
+	if err := kept.WriteJSON(d.Executor(), h.r); err != nil {
 		return nil, err
 	}
 
@@ -264,7 +248,7 @@ func (e *executor) containerName(id job.ID) string {
 // Attach implements runner.Executor. A batch that ended is found as long as
 // its record is in d; Wait then returns at once.
 func (e *executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	d, err := absolute(d)
+	d, err := kept.Absolute(d)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +292,7 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting 
 	if err == nil && st.Status == "created" {
 		// It is being started, or whoever did that died in the middle.
 		if !starting {
-			lock, err := startLock(ctx, d)
+			lock, err := kept.LockStart(ctx, own(d))
 			if err != nil {
 				return nil, err
 			}
@@ -363,11 +347,6 @@ func (e *executor) follow(h *handle, watching *flock.Flock) {
 
 func key(b job.Batch, d job.Dir) string { return string(b.ID) + " " + string(d) }
 
-func absolute(d job.Dir) (job.Dir, error) {
-	abs, err := filepath.Abs(string(d))
-	return job.Dir(abs), err
-}
-
 // precondition turns errors that the user can do something about into
 // *runner.PreconditionError.
 func precondition(err error, buildHint string) error {
@@ -418,9 +397,6 @@ const (
 	insideRoom  = "/bench" // the batch's volume: in and out
 	insideData  = "/bench/in/data"
 )
-
-// lockPoll is how often a lock is tried that another process holds.
-const lockPoll = 50 * time.Millisecond
 
 // clean removes what only a running batch needs.
 func (h *handle) clean(ctx context.Context) error {

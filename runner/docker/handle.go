@@ -2,7 +2,6 @@ package docker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -93,10 +92,7 @@ func (h *handle) stop(ctx context.Context, reason, detail string) error {
 	case err != nil:
 		return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err)
 	}
-	text, err := json.Marshal(stopped{h.r.Run, reason, detail})
-	if err == nil {
-		err = atomicfile.WriteBytes(stopFile(h.d), text)
-	}
+	err := kept.WriteJSON(stopFile(h.d), stopped{h.r.Run, reason, detail})
 	if err == nil {
 		err = h.c.Stop(ctx, h.e.o.Grace)
 	}
@@ -166,7 +162,7 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 			if os.IsNotExist(err) {
 				return job.Exit{}, fmt.Errorf("batch %s: its folder is gone", h.b.ID.Short())
 			}
-			time.Sleep(lockPoll)
+			time.Sleep(kept.LockPoll)
 		}
 	}
 	defer watching.Unlock()
@@ -301,11 +297,7 @@ func (h *handle) conclude(ctx context.Context, x containers.Exit, gone bool) (jo
 	case x.EngineLost && !x.OOMKilled && (exit.Signal == int(syscall.SIGKILL) || exit.Signal == int(syscall.SIGTERM)):
 		exit.Stopped, exit.Detail = true, "the Docker engine was restarted, and took its containers along"
 	}
-	text, err := json.Marshal(ended{h.r.Run, exit})
-	if err == nil {
-		err = atomicfile.WriteBytes(exitFile(h.d), text)
-	}
-	if err != nil {
+	if err := kept.WriteJSON(exitFile(h.d), ended{h.r.Run, exit}); err != nil {
 		return job.Exit{}, err
 	}
 	// From here on nothing can be lost. A container that the engine does not
@@ -348,8 +340,8 @@ func (h *handle) collect(ctx context.Context, final bool) error {
 		}
 		if err == nil {
 			err = h.take(ctx, filepath.Join(string(j.ID), predictionsName), filepath.Join(to, predictionsName))
-			if local, ok := errors.AsType[localError](err); ok {
-				return fmt.Errorf("batch %s: %w", h.b.ID.Short(), local.error)
+			if local, ok := errors.AsType[kept.LocalError](err); ok {
+				return fmt.Errorf("batch %s: %w", h.b.ID.Short(), local.Err)
 			}
 		}
 		if err != nil && engineError(err) {
@@ -362,8 +354,7 @@ func (h *handle) collect(ctx context.Context, final bool) error {
 			if !final {
 				continue
 			}
-			outcome, err = json.Marshal(job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.Failed, Failure: job.FailureOutput,
-				Message: "what the trainer wrote is not taken in: " + err.Error()})
+			outcome, err = kept.Refused(j.ID, err)
 			if err != nil {
 				return err
 			}
@@ -374,9 +365,6 @@ func (h *handle) collect(ctx context.Context, final bool) error {
 	}
 	return nil
 }
-
-// localError is an error of writing, not of what was read.
-type localError struct{ error }
 
 // read returns the content of an outcome in the out folder.
 func (h *handle) read(ctx context.Context, name string) ([]byte, error) {
@@ -397,31 +385,5 @@ func (h *handle) take(ctx context.Context, name, to string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	var unreadable error
-	err = atomicfile.Write(to, func(w io.Writer) error {
-		_, err := io.Copy(w, source{f, &unreadable})
-		return err
-	})
-	if unreadable != nil {
-		return unreadable
-	}
-	if err != nil {
-		return localError{err}
-	}
-	return nil
-}
-
-// source remembers the error of its reader.
-type source struct {
-	io.Reader
-	err *error
-}
-
-func (s source) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		*s.err = err
-	}
-	return n, err
+	return kept.Take(f, to)
 }

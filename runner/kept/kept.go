@@ -1,5 +1,6 @@
 // Package kept holds what executors have in common: small files that they keep in
-// a batch's folder, how a batch's end is waited for, and logs of a bounded length.
+// a batch's folder, how a batch's end is waited for, logs of a bounded length, and
+// how results are taken in that an untrusted program wrote.
 package kept
 
 import (
@@ -10,10 +11,14 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"sync"
+	"time"
 
 	"bench/internal/atomicfile"
 	"bench/runner/job"
+
+	"github.com/gofrs/flock"
 )
 
 // ReadJSON reads a file that WriteJSON wrote. A missing one is fs.ErrNotExist.
@@ -51,6 +56,70 @@ func Size(path string) int64 {
 		return i.Size()
 	}
 	return 0
+}
+
+// Absolute is the folder d, whatever the working folder becomes.
+func Absolute(d job.Dir) (job.Dir, error) {
+	abs, err := filepath.Abs(string(d))
+	return job.Dir(abs), err
+}
+
+// LockPoll is how often a lock is tried that another process holds.
+const LockPoll = 50 * time.Millisecond
+
+// LockStart waits until no other process starts a batch in the executor's own
+// folder in the batch's, which is made if it is not there.
+func LockStart(ctx context.Context, own string) (*flock.Flock, error) {
+	if err := os.MkdirAll(own, 0o700); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(own, "start.lock"))
+	_, err := lock.TryLockContext(ctx, LockPoll)
+	return lock, err
+}
+
+// LocalError is an error of writing what is taken in, not of what was read.
+type LocalError struct{ Err error }
+
+func (e LocalError) Error() string { return e.Err.Error() }
+func (e LocalError) Unwrap() error { return e.Err }
+
+// Take writes what f holds to a file, whole or not at all, and closes f. An error
+// of writing is a LocalError, any other is f's.
+func Take(f io.ReadCloser, to string) error {
+	defer f.Close()
+	var unreadable error
+	err := atomicfile.Write(to, func(w io.Writer) error {
+		_, err := io.Copy(w, source{f, &unreadable})
+		return err
+	})
+	if unreadable != nil {
+		return unreadable
+	}
+	if err != nil {
+		return LocalError{err}
+	}
+	return nil
+}
+
+// source remembers the error of its reader.
+type source struct {
+	io.Reader
+	err *error
+}
+
+func (s source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		*s.err = err
+	}
+	return n, err
+}
+
+// Refused is the outcome of a job whose files are not what a trainer may write.
+func Refused(id job.ID, why error) ([]byte, error) {
+	return json.Marshal(job.TrainerOutcome{Version: job.ProtocolVersion, Job: id, State: job.Failed, Failure: job.FailureOutput,
+		Message: "what the trainer wrote is not taken in: " + why.Error()})
 }
 
 // End is how a batch ends, for any number of goroutines that wait for it.

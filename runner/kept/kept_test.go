@@ -2,7 +2,9 @@ package kept
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -90,4 +92,67 @@ func TestLog(t *testing.T) {
 	if got := string(text); !strings.HasPrefix(got, "first second\nbench: the rest is left out: it printed too much\n") {
 		t.Errorf("%q", got)
 	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+func (failing) Close() error               { return nil }
+
+// Who cannot read a trainer's file and who cannot write it down must tell them
+// apart: the first is the job's failure, the second is this machine's.
+func TestTake(t *testing.T) {
+	to := filepath.Join(t.TempDir(), "taken")
+	if err := Take(io.NopCloser(strings.NewReader("all of it")), to); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(to); err != nil || string(text) != "all of it" {
+		t.Errorf("%q, %v", text, err)
+	}
+	cut := errors.New("cut")
+	err := Take(failing{cut}, to)
+	if _, local := errors.AsType[LocalError](err); local || !errors.Is(err, cut) {
+		t.Errorf("a file that cannot be read: %v", err)
+	}
+	if text, _ := os.ReadFile(to); string(text) != "all of it" {
+		t.Errorf("half a file took the place of the whole one: %q", text)
+	}
+	err = Take(io.NopCloser(strings.NewReader("x")), filepath.Join(to, "below a file"))
+	if _, local := errors.AsType[LocalError](err); !local {
+		t.Errorf("a file that cannot be written: %v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	text, err := Refused("j1", errors.New("a link"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var o job.TrainerOutcome
+	if err := json.Unmarshal(text, &o); err != nil || o.Job != "j1" || o.State != job.Failed || o.Failure != job.FailureOutput ||
+		!strings.Contains(o.Message, "a link") || o.Version != job.ProtocolVersion {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// While one start has the lock, another waits; one that gives up gets an error.
+func TestLockStart(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "not", "there")
+	first, err := LockStart(t.Context(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*LockPoll)
+	defer cancel()
+	if _, err := LockStart(ctx, own); err == nil {
+		t.Error("two starts at once")
+	}
+	if err := first.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LockStart(t.Context(), own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again.Unlock()
 }

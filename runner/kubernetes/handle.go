@@ -3,10 +3,8 @@ package kubernetes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -167,7 +165,7 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 			if os.IsNotExist(err) {
 				return job.Exit{}, fmt.Errorf("batch %s: its folder is gone", h.b.ID.Short())
 			}
-			time.Sleep(lockPoll)
+			time.Sleep(kept.LockPoll)
 		}
 	}
 	defer watching.Unlock()
@@ -384,25 +382,21 @@ func (h *handle) take(from string, id job.ID, final bool) error {
 	}
 	if err == nil {
 		err = copyOut(from, filepath.Join(string(id), predictionsName), filepath.Join(to, predictionsName))
-		if local, ok := errors.AsType[localError](err); ok {
-			return local.error
+		if local, ok := errors.AsType[kept.LocalError](err); ok {
+			return local.Err
 		}
 	}
 	if err != nil {
 		if !final {
 			return nil
 		}
-		outcome, err = json.Marshal(job.TrainerOutcome{Version: job.ProtocolVersion, Job: id, State: job.Failed, Failure: job.FailureOutput,
-			Message: "what the trainer wrote is not taken in: " + err.Error()})
+		outcome, err = kept.Refused(id, err)
 		if err != nil {
 			return err
 		}
 	}
 	return atomicfile.WriteBytes(filepath.Join(to, outcomeName), outcome)
 }
-
-// localError is an error of writing, not of what was read.
-type localError struct{ error }
 
 // copyOut copies a file that may be missing out of the volume.
 func copyOut(from, name, to string) error {
@@ -413,31 +407,5 @@ func copyOut(from, name, to string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
-	var unreadable error
-	err = atomicfile.Write(to, func(w io.Writer) error {
-		_, err := io.Copy(w, source{f, &unreadable})
-		return err
-	})
-	if unreadable != nil {
-		return unreadable
-	}
-	if err != nil {
-		return localError{err}
-	}
-	return nil
-}
-
-// source remembers the error of its reader.
-type source struct {
-	io.Reader
-	err *error
-}
-
-func (s source) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if err != nil && err != io.EOF {
-		*s.err = err
-	}
-	return n, err
+	return kept.Take(f, to)
 }

@@ -182,16 +182,12 @@ const recordSchema = 1
 // runs it again; the log and the events go on at their ends. It does not wait
 // for the cluster to have room.
 func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	d, err := absolute(d)
+	d, err := kept.Absolute(d)
 	if err != nil {
 		return nil, err
 	}
-	// One Start at a time in this folder, in all processes.
-	if err := os.MkdirAll(own(d), 0o700); err != nil {
-		return nil, err
-	}
-	starting := flock.New(filepath.Join(own(d), "start.lock"))
-	if _, err := starting.TryLockContext(ctx, lockPoll); err != nil {
+	starting, err := kept.LockStart(ctx, own(d))
+	if err != nil {
 		return nil, err
 	}
 	defer starting.Unlock()
@@ -203,7 +199,7 @@ func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	}
 	// Whoever watched over an earlier start may still be cleaning up.
 	watching := flock.New(lockFile(d))
-	if _, err := watching.TryLockContext(ctx, lockPoll); err != nil {
+	if _, err := watching.TryLockContext(ctx, kept.LockPoll); err != nil {
 		return nil, err
 	}
 	h, err := e.launch(ctx, b, d)
@@ -309,7 +305,7 @@ func (e *Executor) prepared(ctx context.Context, c *cluster, b job.Batch) (gpu b
 // Attach implements runner.Executor. A batch that ended is found as long as
 // its record is in d; Wait then returns at once.
 func (e *Executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	d, err := absolute(d)
+	d, err := kept.Absolute(d)
 	if err != nil {
 		return nil, err
 	}
@@ -402,17 +398,9 @@ func (e *Executor) notice(s string) {
 
 func key(b job.Batch, d job.Dir) string { return string(b.ID) + " " + string(d) }
 
-func absolute(d job.Dir) (job.Dir, error) {
-	abs, err := filepath.Abs(string(d))
-	return job.Dir(abs), err
-}
-
 // The files of a batch beside those of job.Dir.
 func own(d job.Dir) string      { return filepath.Join(string(d), "kubernetes") }
 func lockFile(d job.Dir) string { return filepath.Join(own(d), "lock") }
 func exitFile(d job.Dir) string { return filepath.Join(own(d), "exit.json") }
 func stopFile(d job.Dir) string { return filepath.Join(own(d), "stop.json") }
 func fetched(d job.Dir) string  { return filepath.Join(own(d), "out") }
-
-// lockPoll is how often a lock is tried that another process holds.
-const lockPoll = 50 * time.Millisecond

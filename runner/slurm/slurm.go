@@ -209,7 +209,7 @@ const recordSchema = 1
 // Start implements runner.Executor. When the batch has ended already, Start
 // submits it again; the log and the events go on at their ends.
 func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	d, err := absolute(d)
+	d, err := kept.Absolute(d)
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +363,7 @@ func (e *Executor) clean(d job.Dir) error {
 // record is in d. One that a bench was submitting when it died is looked for by
 // its name.
 func (e *Executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle, error) {
-	d, err := absolute(d)
+	d, err := kept.Absolute(d)
 	if err != nil {
 		return nil, err
 	}
@@ -430,11 +430,6 @@ func (e *Executor) found(ctx context.Context, b job.Batch, d job.Dir) (*handle, 
 // The folders and files of a batch beside those of job.Dir.
 func own(d job.Dir) string      { return filepath.Join(string(d), "slurm") }
 func lockFile(d job.Dir) string { return filepath.Join(own(d), "lock") }
-
-func absolute(d job.Dir) (job.Dir, error) {
-	abs, err := filepath.Abs(string(d))
-	return job.Dir(abs), err
-}
 
 // waitLock takes the lock that is the file at path. It is handed on to sbatch,
 // and goes with the last process that has it.
