@@ -64,6 +64,9 @@ func (a *app) doctor(ctx context.Context, hosts hostList, python string, cluster
 		f := k.checkCluster(ctx)
 		findings, container = append(findings, f), f.OK
 	}
+	if f, ok := k.checkSlurm(ctx); ok {
+		findings = append(findings, f)
+	}
 	for _, h := range k.engines() {
 		engine, ready := k.checkEngine(ctx, h)
 		findings = append(findings, engine...)

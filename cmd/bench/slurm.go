@@ -2,8 +2,11 @@ package main
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"bench/containers"
@@ -127,4 +130,23 @@ func (k *kit) openSlurmImage(ctx context.Context, o runOptions) (string, error) 
 		return "", nil
 	}
 	return "image:" + k.slurmImage.Digest, nil
+}
+
+// checkSlurm looks whether batches can be submitted, where there is a Slurm:
+// its commands are here, or its configuration is named.
+func (k *kit) checkSlurm(ctx context.Context) (f finding, is bool) {
+	if _, err := exec.LookPath("sbatch"); err != nil && os.Getenv("SLURM_CONF") == "" {
+		return f, false
+	}
+	f = finding{Part: "slurm"}
+	e, err := k.executor(slurm.Name)
+	if err == nil {
+		f.Detail, err = e.(*slurm.Executor).Describe(ctx)
+	}
+	if err != nil {
+		f.Detail, f.Remedy = strings.ReplaceAll(err.Error(), "\n", "; "), strings.Join(hints(err), "; ")
+		return f, true
+	}
+	f.OK = true
+	return f, true
 }

@@ -134,6 +134,11 @@ func TestSlurmEndings(t *testing.T) {
 	}
 	p.noBatches()
 
+	has(t, p.try("doctor").stdout, "ok       slurm", "sandpit/gpu: nodes: 2 ", "gpu:2")
+	away := newCLI(t)
+	away.env = []string{"SLURM_CONF=/nonexistent/slurm.conf"}
+	has(t, away.try("doctor").stdout, "missing  slurm", "point SLURM_CONF at")
+
 	for _, test := range []struct {
 		env, arg, says string
 	}{

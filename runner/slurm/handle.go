@@ -51,6 +51,9 @@ type witness struct {
 	Network string `json:"network"` // cut, open
 	Began   int64  `json:"began"`   // Unix time on the node
 	Ended   int64  `json:"ended"`
+	// What lay in the out folder when the trainer was ended for that; 0: it was not.
+	UsedKB int64 `json:"used_kb"`
+	Files  int   `json:"files"`
 }
 
 func (h *handle) run() string          { return filepath.Join(own(h.d), h.r.Run) }
@@ -81,7 +84,7 @@ func (h *handle) prepare(what Program) (string, error) {
 	}
 	p := program{
 		batch: h.b.ID.Short() + " of " + h.b.Model.ID, run: h.run(), in: h.d.In(), events: h.d.Events(), log: h.d.Log(),
-		threads: h.b.Threads, cpuOnly: h.r.Where.GPUs == nil, needs: []string{h.d.In()},
+		threads: h.b.Threads, cpuOnly: h.r.Where.GPUs == nil, out: h.e.o.OutBytes, needs: []string{h.d.In()},
 	}
 	if p.threads == 0 {
 		p.threads = int(h.e.o.Limits.CPUs)
@@ -201,7 +204,10 @@ func (h *handle) look() (*job.Exit, error) {
 	if err := h.collect(); err != nil {
 		return nil, err
 	}
-	if w != nil && w.Code == 0 && !w.Term {
+	switch {
+	case w != nil && w.Files > 0:
+		return &job.Exit{Code: -1, Stopped: true, Detail: fmt.Sprintf("it wrote %d MiB in %d files; %d MiB in %d files are allowed", w.UsedKB>>10, w.Files, h.e.o.OutBytes>>20, kept.MaxEntries)}, nil
+	case w != nil && w.Code == 0 && !w.Term:
 		return &job.Exit{}, nil
 	}
 	s, known := h.e.watcher.state(h.r.Job)

@@ -4,9 +4,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"bench/runner"
+	"bench/runner/kept"
 )
+
+// measureEvery is how often a node looks at what its trainer has written.
+const measureEvery = 5 * time.Second
 
 // Runtimes are the container programs that a node may have. Docker is none of them: its containers are not
 // processes of the job, so neither Slurm's limits nor scancel reach them.
@@ -32,6 +37,7 @@ type program struct {
 	needs   []string // files and folders that must be visible on the node
 	threads int      // 0: the CPUs that Slurm gave
 	cpuOnly bool
+	out     int64 // bytes that may lie in the out folder
 	// Without a container:
 	argv []string // the trainer, without --batch and --out
 	env  []string // NAME=VALUE
@@ -45,6 +51,10 @@ type program struct {
 // this order: leave if the batch was given up or was started before; look for
 // everything it needs; run the trainer with a clean environment and, where it
 // can be done, without a network; write down how that ended.
+//
+// While the trainer runs, its log and its events are cut to kept.MaxLog bytes
+// every few seconds, and it is ended when it has written too much to its out
+// folder: on the node, so that this holds whatever has become of bench.
 //
 // Slurm sends SIGTERM to the shell alone, which passes it on to the trainer's
 // process group. Job control gives it one, and keeps SIGINT from being ignored
@@ -70,6 +80,8 @@ func (p program) script() (string, error) {
 		line("need %s", quote(n))
 	}
 	line("threads=%d", p.threads)
+	line("events=%s log=%s", quote(p.events), quote(p.log))
+	line("most=%d files=%d print=%d every=%d", p.out>>10, kept.MaxEntries, kept.MaxLog, int(measureEvery.Seconds()))
 	b.WriteString(preparation)
 	if len(p.runtimes) == 0 {
 		p.plain(line)
@@ -89,13 +101,29 @@ term=false
 trap 'term=true' TERM
 runtime=none
 network=open
+size() { stat -c %s "$1" 2>/dev/null || echo 0; }
+shorten() { [ "$(size "$1")" -le $(($2 + 64)) ] || { truncate -s "$2" "$1" && printf '\nbench: the rest is left out: it printed too much\n' >>"$1"; }; }
+guard() {
+  while sleep "$every"; do
+    shorten "$events" "$event_end"; shorten "$log" "$log_end"
+    used=$(du -sk "$run/out" 2>/dev/null | cut -f 1); n=$(find "$run/out" -mindepth 1 2>/dev/null | head -n "$files" | wc -l)
+    if [ "${used:-0}" -gt "$most" ] || [ "$n" -ge "$files" ]; then
+      echo "$used $n" >"$run/toomuch"
+      kill -TERM -- "-$pid" 2>/dev/null; sleep 10; kill -KILL -- "-$pid" 2>/dev/null; return
+    fi
+  done
+}
 attend() {
+  event_end=$(($(size "$events") + print)); log_end=$(($(size "$log") + print))
   set -m; "$@" & pid=$!; set +m
+  guard & guarding=$!
   trap 'term=true; kill -TERM -- "-$pid" 2>/dev/null' TERM
   ! $term || kill -TERM -- "-$pid" 2>/dev/null
   wait "$pid"; code=$?
   while kill -0 "$pid" 2>/dev/null; do wait "$pid"; code=$?; done # a signal ends wait too early
   if $term; then wait "$pid" 2>/dev/null; again=$?; [ "$again" = 127 ] || code=$again; fi
+  kill "$guarding" 2>/dev/null
+  shorten "$events" "$event_end"; shorten "$log" "$log_end"
 }
 `
 
@@ -110,8 +138,10 @@ for name in OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS NUMEXPR_NUM_THR
 
 // The result file appears whole, by rename, and is the best witness of how the
 // batch ended: Slurm may forget, be away, or run no accounting.
-const epilogue = `printf '{"schema":1,"code":%d,"term":%s,"node":"%s","job":"%s","runtime":"%s","network":"%s","began":%d,"ended":%d}\n' \
-  "$code" "$term" "$node" "$SLURM_JOB_ID" "$runtime" "$network" "$began" "$(date +%s)" >"$run/exit.part" && sync "$run/exit.part" 2>/dev/null
+const epilogue = `used=0 n=0
+[ ! -e "$run/toomuch" ] || read -r used n <"$run/toomuch"
+printf '{"schema":1,"code":%d,"term":%s,"node":"%s","job":"%s","runtime":"%s","network":"%s","began":%d,"ended":%d,"used_kb":%d,"files":%d}\n' \
+  "$code" "$term" "$node" "$SLURM_JOB_ID" "$runtime" "$network" "$began" "$(date +%s)" "$used" "$n" >"$run/exit.part" && sync "$run/exit.part" 2>/dev/null
 mv "$run/exit.part" "$run/exit.json"
 exit "$code"
 `

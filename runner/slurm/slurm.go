@@ -45,7 +45,8 @@ type Options struct {
 	Extra []string
 	// Limits of each batch, as requests: CPUs, memory and time are what Slurm
 	// is asked for and enforces; 0 leaves each to the partition's default. Time is rounded up to minutes.
-	Limits runner.Limits
+	Limits   runner.Limits
+	OutBytes int64 // what a batch may write to its out folder; 0: 4 GiB
 
 	// Program makes what runs on the nodes. It is called when the first batch
 	// starts; nil: batches can be attached to and stopped only.
@@ -83,6 +84,7 @@ type Program struct {
 func New(o Options) *Executor {
 	o.Poll = cmp.Or(o.Poll, 10*time.Second)
 	o.Patience = cmp.Or(o.Patience, 15*time.Minute)
+	o.OutBytes = cmp.Or(o.OutBytes, kept.MaxOut)
 	if o.Notice == nil {
 		o.Notice = func(string) {}
 	}
@@ -112,6 +114,32 @@ type place struct {
 func (e *Executor) Check(ctx context.Context) error {
 	_, err := e.look(ctx)
 	return err
+}
+
+// Describe says, in a line for people, what there is for batches: the cluster,
+// the partition, its nodes and GPUs, and container programs. The error is Check's.
+func (e *Executor) Describe(ctx context.Context) (string, error) {
+	p, err := e.look(ctx)
+	if err != nil {
+		return "", err
+	}
+	out, err := e.cluster.run(ctx, call{argv: []string{"sinfo", "--noheader", "--format=%P|%D|%T|%c|%m|%G"}})
+	if err != nil {
+		return "", precondition(err)
+	}
+	_, name, _ := strings.Cut(p.host, "/")
+	var nodes []string
+	for line := range strings.Lines(out) {
+		if f := strings.Split(strings.TrimSpace(line), "|"); len(f) == 6 && strings.TrimSuffix(f[0], "*") == name {
+			nodes = append(nodes, fmt.Sprintf("%s %s (%s CPUs, %s MB, %s)", f[1], f[2], f[3], f[4], strings.Replace(f[5], "(null)", "no GPU", 1)))
+		}
+	}
+	programs := "none"
+	out, err = e.cluster.run(ctx, call{argv: []string{"bash", "-c", `for p in "$@"; do command -v "$p" >/dev/null && echo "$p"; done; srun --help | grep -q -- --container-image && echo pyxis; true`, "bash", "apptainer", "singularity", "podman-hpc", "podman"}})
+	if err == nil && out != "" {
+		programs = strings.Join(strings.Fields(out), ", ")
+	}
+	return fmt.Sprintf("%s: nodes: %s; container programs on the login node: %s", p.host, strings.Join(nodes, ", "), programs), nil
 }
 
 // checkTimeout bounds the first question to Slurm: people wait for the answer.

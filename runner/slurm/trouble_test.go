@@ -464,3 +464,31 @@ func TestPreconditions(t *testing.T) {
 		t.Errorf("left in the queue: %s %v", out, err)
 	}
 }
+
+// What a trainer prints is cut, and what it writes to its out folder ends it.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	testCluster(t)
+	run := func(body string) (job.Exit, job.Dir) {
+		o := options(t)
+		o.OutBytes = 64 << 20
+		o.Program = func(context.Context) (Program, error) { return Program{Command: []string{"/bin/sh", "-c", body, "trainer"}}, nil }
+		h, _, d := begin(t, o, 1, stub.Script{})
+		return wait(t, h), d
+	}
+	x, d := run(`head -c 80000000 /dev/zero | tr '\0' x; head -c 90000000 /dev/zero | tr '\0' y >&2; exit 3`)
+	if x.Code != 3 || x.Stopped {
+		t.Errorf("exit is %+v", x)
+	}
+	for _, f := range []string{d.Events(), d.Log()} {
+		if s := kept.Size(f); s < kept.MaxLog || s > kept.MaxLog+1<<10 {
+			t.Errorf("%s has %d bytes", f, s)
+		}
+		has(t, read(t, f)[kept.MaxLog:], "it printed too much")
+	}
+	x, _ = run(`head -c 100000000 /dev/zero >"$4/big"; sleep 600`)
+	if !x.Stopped || x.TimedOut || x.OOMKilled {
+		t.Errorf("exit is %+v, want Stopped", x)
+	}
+	has(t, x.Detail, "64 MiB in 100000 files are allowed")
+}
