@@ -3,8 +3,6 @@ package containers
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,72 +14,28 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"bench/internal/content"
 
 	"github.com/gofrs/flock"
 )
 
-// Content is a tree of files that many containers are to see: the snapshot of
-// a model, the rows of data sets. On an engine that does not see this
-// machine's folders it lies in a volume named after its digest, and gets there
-// once.
-type Content struct {
-	Files  []ContentFile // by name
-	Bytes  int64
-	Digest string // SHA-256, hexadecimal, of the names, sizes and digests of the files
-}
-
-// ContentFile is a file of a Content.
-type ContentFile struct {
-	Name   string // relative, with slashes
-	Path   string // where it is on this machine
-	Size   int64
-	SHA256 string // hexadecimal
-}
-
-// NewContent sorts files and computes the digest: SHA-256 over one line for
-// each file, its SHA-256, size and name with a blank in between.
-func NewContent(files []ContentFile) Content {
-	files = slices.Clone(files)
-	slices.SortFunc(files, func(a, b ContentFile) int { return strings.Compare(a.Name, b.Name) })
-	c := Content{Files: files}
-	sum := sha256.New()
-	for _, f := range files {
-		fmt.Fprintf(sum, "%s %d %q\n", f.SHA256, f.Size, f.Name)
-		c.Bytes += f.Size
-	}
-	c.Digest = hex.EncodeToString(sum.Sum(nil))
-	return c
-}
-
-// HashFile returns the size and SHA-256 of a file.
-func HashFile(name string) (size int64, digest string, err error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return 0, "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if size, err = io.Copy(sum, f); err != nil {
-		return 0, "", err
-	}
-	return size, hex.EncodeToString(sum.Sum(nil)), nil
-}
-
 // Labels of volumes with content.
 const (
 	LabelContent = "bench.content" // what it is: "model", "data"
-	LabelDigest  = "bench.digest"  // Content.Digest
-	LabelBytes   = "bench.bytes"   // Content.Bytes
+	LabelDigest  = "bench.digest"  // of the content.Tree
+	LabelBytes   = "bench.bytes"   // of its files
 	labelFiller  = "bench.filler"  // which process fills the volume, on the container that says so
 )
 
-// Shelf is where the content for containers lies on an engine.
+// Shelf is where files that many containers are to see lie on an engine that does
+// not see this machine's folders: the snapshot of a model, the rows of data sets.
+// They lie in a volume named after their digest, and get there once.
 type Shelf struct {
 	Kind     string // for LabelContent and the volume's name
 	Instance string // for LabelInstance; may be ""
-	Content  Content
+	Content  content.Tree
 	// Image is any that the engine has: of it containers are made, and never
 	// started, through which files get into volumes.
 	Image string
@@ -304,7 +258,7 @@ func (e *Engine) arrived(ctx context.Context, s Shelf, c *Container, target stri
 // fill sends what is not there yet, through a container that shows the volume
 // at target. It returns how much was there already.
 func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string) (there int64, err error) {
-	var todo []ContentFile
+	var todo []content.File
 	for _, f := range s.Content.Files {
 		i, err := c.Stat(ctx, path.Join(target, f.Name))
 		switch {
@@ -332,7 +286,7 @@ func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string)
 			size += todo[n].Size
 			n++
 		}
-		if err := c.Put(ctx, target, contentEntries(todo[:n]), tell); err != nil {
+		if err := c.Put(ctx, target, Entries(todo[:n]), tell); err != nil {
 			return there, err
 		}
 		sent += size
@@ -354,8 +308,8 @@ func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string)
 	return there, nil
 }
 
-// contentEntries are files with the folders that they are in.
-func contentEntries(files []ContentFile) []Entry {
+// Entries are files, readable for all, with the folders that they are in.
+func Entries(files []content.File) []Entry {
 	folders := map[string]bool{}
 	for _, f := range files {
 		for d := path.Dir(f.Name); d != "."; d = path.Dir(d) {

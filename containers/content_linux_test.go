@@ -17,13 +17,14 @@ import (
 
 	"bench/containers"
 	"bench/containers/containertest"
+	"bench/internal/content"
 )
 
-// content makes random files, of which "big" ones are sent alone.
-func content(t *testing.T, sizes map[string]int) containers.Content {
+// randomTree makes random files, of which "big" ones are sent alone.
+func randomTree(t *testing.T, sizes map[string]int) content.Tree {
 	t.Helper()
 	dir := t.TempDir()
-	var files []containers.ContentFile
+	var files []content.File
 	for name, size := range sizes {
 		b := make([]byte, size)
 		rand.Read(b)
@@ -34,17 +35,17 @@ func content(t *testing.T, sizes map[string]int) containers.Content {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		n, sum, err := containers.HashFile(path)
+		n, sum, err := content.Hash(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files = append(files, containers.ContentFile{Name: name, Path: path, Size: n, SHA256: sum})
+		files = append(files, content.File{Name: name, Path: path, Size: n, SHA256: sum})
 	}
-	return containers.NewContent(files)
+	return content.New(files)
 }
 
 // shelf holds a container that shows the content.
-func (l *lab) shelf(e *containers.Engine, kind string, c containers.Content) (containers.Shelf, *containers.Container) {
+func (l *lab) shelf(e *containers.Engine, kind string, c content.Tree) (containers.Shelf, *containers.Container) {
 	l.Helper()
 	s := containers.Shelf{Kind: kind, Instance: l.instance, Content: c, Image: l.image}
 	seen, err := e.Hold(l.Context(), "bench-test-seen-"+rand.Text()[:8], l.image, []containers.Mount{s.Mount("/bench/model")},
@@ -56,7 +57,7 @@ func (l *lab) shelf(e *containers.Engine, kind string, c containers.Content) (co
 }
 
 // same compares what a container shows with the files.
-func (l *lab) same(seen *containers.Container, c containers.Content) {
+func (l *lab) same(seen *containers.Container, c content.Tree) {
 	l.Helper()
 	for _, f := range c.Files {
 		want, err := os.ReadFile(f.Path)
@@ -79,7 +80,7 @@ func (l *lab) same(seen *containers.Container, c containers.Content) {
 // A transfer that is cut in the middle goes on with the file it was cut in.
 func TestFillResumes(t *testing.T) {
 	l := newLab(t)
-	c := content(t, map[string]int{"a.bin": 20 << 20, "b.bin": 20 << 20, "c/d/config.json": 100, "c/empty": 0, "tokenizer.json": 3 << 20, "weights.bin": 20 << 20})
+	c := randomTree(t, map[string]int{"a.bin": 20 << 20, "b.bin": 20 << 20, "c/d/config.json": 100, "c/empty": 0, "tokenizer.json": 3 << 20, "weights.bin": 20 << 20})
 	way := containertest.LayCable(t)
 	e := way.Open()
 	e.Hurry()
@@ -130,7 +131,7 @@ func TestFillResumes(t *testing.T) {
 // processes of their own; and one that died on the way is replaced.
 func TestFillOnce(t *testing.T) {
 	l := newLab(t)
-	c := content(t, map[string]int{"weights.bin": 40 << 20, "config.json": 100})
+	c := randomTree(t, map[string]int{"weights.bin": 40 << 20, "config.json": 100})
 	way := containertest.LayCable(t)
 	// Somebody began, and died.
 	s, _ := l.shelf(l.e, "model", c)
@@ -158,7 +159,7 @@ func TestFillOnce(t *testing.T) {
 	}
 
 	// Who sees the dead one's lock file need not wait.
-	c = content(t, map[string]int{"config.json": 100})
+	c = randomTree(t, map[string]int{"config.json": 100})
 	s, seen := l.shelf(l.e, "model", c)
 	s.Lock = t.TempDir()
 	if _, err := l.e.Hold(t.Context(), s.Volume()+"-fill", l.image, []containers.Mount{{Volume: s.Volume(), Target: "/bench/model", Writable: true}},
@@ -184,7 +185,7 @@ func TestFillEvicts(t *testing.T) {
 	l := newLab(t)
 	var volumes []string
 	for i := range 3 {
-		c := content(t, map[string]int{"weights.bin": 1<<20 + i})
+		c := randomTree(t, map[string]int{"weights.bin": 1<<20 + i})
 		s, seen := l.shelf(l.e, "model", c)
 		s.Keep = 2<<20 + 100
 		if err := l.e.Fill(t.Context(), s, seen, "/bench/model"); err != nil {
@@ -300,7 +301,7 @@ func TestFillThroughOutages(t *testing.T) {
 	for i := range 14 {
 		sizes[fmt.Sprintf("weights-%02d.bin", i)] = 9 << 20
 	}
-	c := content(t, sizes)
+	c := randomTree(t, sizes)
 	s, seen := l.shelf(e, "model", c)
 	filled := make(chan error, 1)
 	go func() { filled <- e.Fill(t.Context(), s, seen, "/bench/model") }()

@@ -30,10 +30,10 @@ var allowed = map[string][]string{
 	"runner/docker":      {"runner", "runner/job", "runner/kept", "runner/runnertest", "containers", "internal"},
 	"runner/kubernetes":  {"runner", "runner/job", "runner/kept", "runner/runnertest", "internal"},
 	"runner/schedule":    {},
-	"runner/kept":        {"runner/job", "internal/atomicfile"},
+	"runner/kept":        {"runner", "runner/job", "internal/atomicfile", "internal/content"},
 	"runner/pool":        {"runner", "runner/job", "runner/schedule", "internal/atomicfile"},
 	"runner/slurm":       {"runner", "runner/job", "runner/kept", "runner/runnertest", "internal"},
-	"containers":         {"internal/atomicfile", "internal/hostile", "containers/trainer"},
+	"containers":         {"internal/atomicfile", "internal/content", "internal/hostile", "containers/trainer"},
 	"containers/trainer": {},
 }
 

@@ -2,18 +2,13 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
-	"time"
 
 	"bench/containers"
+	"bench/internal/content"
 	"bench/runner"
 	"bench/runner/job"
 	"bench/runner/kept"
@@ -73,17 +68,17 @@ func (e *executor) give(h *handle, threads int) (given, error) {
 		target string
 	}
 	var shelves []shelved
-	shelve := func(kind, target string, c containers.Content) {
+	shelve := func(kind, target string, c content.Tree) {
 		s := containers.Shelf{Kind: kind, Instance: e.o.Instance, Content: c, Image: h.r.Where.Image, Keep: e.o.KeepBytes, Lock: e.o.Locks, Notice: e.o.Notice}
 		shelves = append(shelves, shelved{s, target})
 		g.mounts = append(g.mounts, s.Mount(target))
 	}
 	if h.b.Model.Path != "" {
-		_, files, _, err := snapshot(h.b.Model, reader{os.Getuid(), os.Getgid(), false})
+		s, err := kept.ReadSnapshot(h.b.Model)
 		if err != nil {
 			return given{}, err
 		}
-		c, err := e.sums.content(files)
+		c, err := e.tree(s.Files)
 		if err != nil {
 			return given{}, fmt.Errorf("model %s: %w", h.b.Model.ID, err)
 		}
@@ -94,7 +89,7 @@ func (e *executor) give(h *handle, threads int) (given, error) {
 		return given{}, err
 	}
 	if len(rows) > 0 {
-		c, err := e.sums.content(rows)
+		c, err := e.tree(rows)
 		if err != nil {
 			return given{}, err
 		}
@@ -126,80 +121,31 @@ func (e *executor) give(h *handle, threads int) (given, error) {
 	return g, nil
 }
 
-// letters are what in/ of a batch holds: its own files and folders, without
-// batch.json, and the files of in/data.
-func letters(in string) (own []containers.Entry, rows []modelFile, err error) {
-	err = filepath.WalkDir(in, func(p string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(filepath.Dir(in), p)
-		if err != nil {
-			return err
-		}
-		rel = filepath.ToSlash(rel)
-		i, err := d.Info()
-		if err != nil {
-			return err
-		}
-		inData, err := filepath.Rel(filepath.Join(in, "data"), p)
-		switch {
-		case err == nil && filepath.IsLocal(inData) && i.Mode().IsRegular():
-			rows = append(rows, modelFile{filepath.ToSlash(inData), p, i})
-		case d.IsDir():
-			own = append(own, containers.Entry{Name: rel, Dir: true, Mode: 0o755})
-		case rel == "in/batch.json":
-		case i.Mode().IsRegular():
-			own = append(own, containers.Entry{Name: rel, Mode: 0o644, Size: i.Size(), Open: func() (io.ReadCloser, error) { return os.Open(p) }})
-		default:
-			return fmt.Errorf("%s is neither a file nor a folder", p)
-		}
-		return nil
-	})
-	if len(rows) > 0 {
-		// Their folders come with them.
-		own = slices.DeleteFunc(own, func(e containers.Entry) bool { return e.Name == "in/data" || strings.HasPrefix(e.Name, "in/data/") })
+// letters are what in/ of a batch holds: its own files, without batch.json, with
+// their folders; and the files of in/data.
+func letters(in string) (own []containers.Entry, rows []content.File, err error) {
+	files, err := content.List(in)
+	if err != nil {
+		return nil, nil, err
 	}
-	return own, rows, err
-}
-
-// sums remembers the digests of files, so that a model is not read for each of
-// its batches.
-type sums struct {
-	mu    sync.Mutex
-	known map[sumKey]string
-}
-
-// sumKey is a file that has not changed.
-type sumKey struct {
-	path     string
-	size     int64
-	modified time.Time
-}
-
-// content computes what stands for files.
-func (s *sums) content(files []modelFile) (containers.Content, error) {
-	s.mu.Lock() // also while reading: batches that start together want the same
-	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[sumKey]string{}
-	}
-	var all []containers.ContentFile
+	var others []content.File
 	for _, f := range files {
-		key := sumKey{f.real, f.info.Size(), f.info.ModTime()}
-		sum, ok := s.known[key]
-		if !ok {
-			size, digest, err := containers.HashFile(f.real)
-			if err != nil {
-				return containers.Content{}, err
-			}
-			if size != key.size {
-				return containers.Content{}, &runner.PreconditionError{What: f.real + " changed while it was read", Hint: "run again when nothing writes to it"}
-			}
-			sum = digest
-			s.known[key] = sum
+		if name, ok := strings.CutPrefix(f.Name, "data/"); ok {
+			f.Name = name
+			rows = append(rows, f)
+		} else if f.Name != "batch.json" {
+			f.Name = "in/" + f.Name
+			others = append(others, f)
 		}
-		all = append(all, containers.ContentFile{Name: f.rel, Path: f.real, Size: key.size, SHA256: sum})
 	}
-	return containers.NewContent(all), nil
+	return append([]containers.Entry{{Name: "in", Dir: true, Mode: 0o755}}, containers.Entries(others)...), rows, nil
+}
+
+// tree computes what stands for files.
+func (e *executor) tree(files []content.File) (content.Tree, error) {
+	t, err := e.sums.Tree(files)
+	if errors.Is(err, content.ErrChanged) {
+		return t, &runner.PreconditionError{What: err.Error(), Hint: "run again when nothing writes to it"}
+	}
+	return t, err
 }

@@ -12,6 +12,7 @@ import (
 
 	"bench/containers"
 	"bench/containers/containertest"
+	"bench/internal/content"
 	"bench/runner"
 	"bench/runner/job"
 	"bench/runner/kept"
@@ -201,7 +202,7 @@ func send(b *testing.B, e *containers.Engine) {
 	instance := containertest.Instance(b, e)
 	b.SetBytes(512 << 20)
 	for b.Loop() {
-		c := containers.NewContent([]containers.ContentFile{{Name: "weights.bin", Path: path, Size: 512 << 20, SHA256: rand.Text()}})
+		c := content.New([]content.File{{Name: "weights.bin", Path: path, Size: 512 << 20, SHA256: rand.Text()}})
 		s := containers.Shelf{Kind: "model", Instance: instance, Content: c, Image: image}
 		seen, err := e.Hold(b.Context(), s.Volume()+"-seen", image, []containers.Mount{s.Mount("/m")}, map[string]string{containers.LabelInstance: instance})
 		if err == nil {

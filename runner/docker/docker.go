@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"bench/containers"
+	"bench/internal/content"
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
@@ -76,7 +77,7 @@ type executor struct {
 	engine *containers.Engine
 	o      Options
 	gpus   *ledger
-	sums   sums
+	sums   content.Sums
 
 	mu      sync.Mutex
 	handles map[string]*handle // of batches that run, by folder and batch

@@ -9,14 +9,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"bench/containers"
 	"bench/internal/atomicfile"
 	"bench/internal/hostile"
-	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // The user that runs trainers when bench is root: nobody.
@@ -175,115 +174,72 @@ func (r reader) may(i fs.FileInfo, want fs.FileMode) bool {
 	return mode&want == want
 }
 
-// modelFile is a file of a model's snapshot.
-type modelFile struct {
-	rel  string // its name in the snapshot, with slashes
-	real string // where it is
-	info fs.FileInfo
+// mayAll says whether the user may read all files below a folder.
+func (r reader) mayAll(dir string) (bool, error) {
+	all := true
+	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		i, err := e.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(4)
+		if e.IsDir() {
+			want |= 1
+		}
+		if all = r.may(i, want); !all {
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return all, err
 }
 
 // maxModelFiles bounds the mounts of one container.
 const maxModelFiles = 1000
 
 // showModel returns the mounts that show the files of a model's snapshot under
-// insideModel, read-only.
-//
-// A snapshot in the cache of Hugging Face is a folder of links to
-// ../../blobs/DIGEST: mounted as it is, its links would lead nowhere. So each
-// file is mounted for itself, from the place where it really is. A folder
-// without any link is mounted as a whole. A file that the container's user may
-// not read is copied to dir first.
-//
-// A link may lead to the folder itself or, in the layout
-// REPO/snapshots/COMMIT, to REPO. One that leads elsewhere is refused: a
-// folder that came from a stranger must not choose which files of this machine
-// a stranger's code sees.
+// insideModel, read-only: each for itself, from the place where it really is,
+// since links would lead nowhere in the container; or the folder as a whole, if
+// there is no link in it and the container's user may read all of it. A file
+// that that user may not read is copied to dir first.
 func showModel(m job.Model, dir string, r reader) ([]containers.Mount, error) {
-	root, files, whole, err := snapshot(m, r)
+	s, err := kept.ReadSnapshot(m)
 	if err != nil {
 		return nil, err
 	}
+	whole := s.Plain
 	if whole {
-		return []containers.Mount{{Source: root, Target: insideModel}}, nil
+		if whole, err = r.mayAll(s.Root); err != nil {
+			return nil, err
+		}
 	}
-	if len(files) > maxModelFiles {
-		return nil, refuseModel(m, fmt.Sprintf("%s holds %d files, and some are links or not readable for all; %d can be shown one by one", root, len(files), maxModelFiles),
+	if whole {
+		return []containers.Mount{{Source: s.Root, Target: insideModel}}, nil
+	}
+	if len(s.Files) > maxModelFiles {
+		return nil, kept.RefuseModel(m, fmt.Sprintf("%s holds %d files, and some are links or not readable for all; %d can be shown one by one", s.Root, len(s.Files), maxModelFiles),
 			"remove what does not belong to the model")
 	}
 	var mounts []containers.Mount
-	for n, f := range files {
-		if !r.may(f.info, 4) {
+	for n, f := range s.Files {
+		i, err := os.Stat(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		from := f.Path
+		if !r.may(i, 4) {
 			if err := makeFolder(dir, 0o755); err != nil {
 				return nil, err
 			}
-			copied := filepath.Join(dir, fmt.Sprint(n))
-			if err := copyFile(f.real, copied); err != nil {
+			from = filepath.Join(dir, fmt.Sprint(n))
+			if err := copyFile(f.Path, from); err != nil {
 				return nil, err
 			}
-			f.real = copied
 		}
-		mounts = append(mounts, containers.Mount{Source: f.real, Target: path.Join(insideModel, f.rel)})
+		mounts = append(mounts, containers.Mount{Source: from, Target: path.Join(insideModel, f.Name)})
 	}
 	return mounts, nil
-}
-
-func refuseModel(m job.Model, what, hint string) error {
-	return &runner.PreconditionError{What: fmt.Sprintf("model %s: %s", m.ID, what), Hint: hint}
-}
-
-// snapshot finds the files of a model, where they really are. whole says that
-// they lie below root, none is a link, and r may read all.
-func snapshot(m job.Model, r reader) (root string, files []modelFile, whole bool, err error) {
-	refuse := func(what, hint string) error { return refuseModel(m, what, hint) }
-	root, err = filepath.EvalSymlinks(m.Path)
-	if err != nil {
-		return "", nil, false, fmt.Errorf("model %s: %w", m.ID, err)
-	}
-	home := root
-	if parent := filepath.Dir(root); filepath.Base(parent) == "snapshots" {
-		home = filepath.Dir(parent)
-	}
-	whole = true
-	err = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		if e.IsDir() {
-			if e.Name() == ".git" {
-				whole = false
-				return fs.SkipDir
-			}
-			i, err := e.Info()
-			whole = whole && err == nil && r.may(i, 4|1)
-			return err
-		}
-		real := p
-		if e.Type()&fs.ModeSymlink != 0 {
-			whole = false
-			if real, err = filepath.EvalSymlinks(p); err != nil {
-				return refuse(fmt.Sprintf("%s is a link that leads nowhere", p), "download the model again")
-			}
-			if !strings.HasPrefix(real, home+string(filepath.Separator)) {
-				return refuse(fmt.Sprintf("%s is a link that leads out of the model's folder, to %s", p, real), "put a copy of the file in its place")
-			}
-		}
-		i, err := os.Lstat(real)
-		if err != nil {
-			return err
-		}
-		if !i.Mode().IsRegular() {
-			if i.IsDir() {
-				return refuse(p+" is a link to a folder", "put a copy of the folder in its place")
-			}
-			return refuse(p+" is neither a file nor a folder", "remove it")
-		}
-		whole = whole && r.may(i, 4)
-		files = append(files, modelFile{filepath.ToSlash(rel), real, i})
-		return nil
-	})
-	return root, files, whole, err
 }

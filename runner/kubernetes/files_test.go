@@ -143,8 +143,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// A snapshot of the Hub's cache is copied as files; a link that leads out of it
-// is refused.
+// A snapshot of the Hub's cache is copied as files.
 func TestSnapshotFiles(t *testing.T) {
 	repo := filepath.Join(t.TempDir(), "models--org--name")
 	snapshot := filepath.Join(repo, "snapshots", "abc")
@@ -163,10 +162,11 @@ func TestSnapshotFiles(t *testing.T) {
 		}
 	}
 	m := job.Model{ID: "org/name", Revision: "abc", Path: snapshot}
-	files, err := snapshotFiles(m)
-	if err != nil || len(files) != 3 {
-		t.Fatalf("%v, %v", files, err)
+	read, err := kept.ReadSnapshot(m)
+	if err != nil || len(read.Files) != 3 {
+		t.Fatalf("%v, %v", read, err)
 	}
+	files := sources(read.Files)
 	volume := mounted{root: t.TempDir()}
 	key := modelKey(m, files)
 	if err := volume.put(t.Context(), "a/models/"+key, files, false); err != nil {
@@ -185,11 +185,5 @@ func TestSnapshotFiles(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(volume.root, "a/models/.part*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left: %v, %v", left, err)
-	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(snapshot, "vocab.txt")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := snapshotFiles(m); err == nil || !strings.Contains(err.Error(), "leads out of the model's folder") {
-		t.Error(err)
 	}
 }

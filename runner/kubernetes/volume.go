@@ -12,12 +12,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
 
+	"bench/internal/content"
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // volume is the claim's volume as bench reaches it. Names of folders are
@@ -181,15 +183,17 @@ func makeFolder(dir string, mode fs.FileMode) error {
 // the container, and RUN/out, in which jobs that are done are marked as such.
 // It returns the model's folder.
 func (c *cluster) fill(ctx context.Context, b job.Batch, d job.Dir, run string, threads int) (model string, err error) {
-	files, err := inputs(d.In())
+	in, err := content.List(d.In())
 	if err != nil {
 		return "", err
 	}
+	files := sources(slices.DeleteFunc(in, func(f content.File) bool { return f.Name == "batch.json" }))
 	if b.Model.Path != "" {
-		snapshot, err := snapshotFiles(b.Model)
+		read, err := kept.ReadSnapshot(b.Model)
 		if err != nil {
 			return "", err
 		}
+		snapshot := sources(read.Files)
 		model = Options{Place: c.place}.modelFolder(modelKey(b.Model, snapshot))
 		if err := c.once(model, func() error { return c.volume.put(ctx, model, snapshot, false) }); err != nil {
 			return "", fmt.Errorf("model %s: %w", b.Model.ID, err)
@@ -221,6 +225,15 @@ func (c *cluster) fill(ctx context.Context, b job.Batch, d job.Dir, run string, 
 	return model, c.volume.put(ctx, run+"/out", done, true)
 }
 
+// sources are files of this machine to be put.
+func sources(list []content.File) []file {
+	var files []file
+	for _, f := range list {
+		files = append(files, file{name: f.Name, from: f.Path, size: f.Size})
+	}
+	return files
+}
+
 func textFile(name string, text []byte) file {
 	return file{name: name, text: text, size: int64(len(text))}
 }
@@ -237,82 +250,6 @@ func (c *cluster) once(dir string, do func() error) error {
 	lock.Lock()
 	defer lock.Unlock()
 	return do()
-}
-
-// inputs lists the regular files below dir but batch.json.
-func inputs(dir string) ([]file, error) {
-	var files []file
-	err := filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(dir, p)
-		if err != nil {
-			return err
-		}
-		if !e.Type().IsRegular() {
-			return fmt.Errorf("%s is neither a file nor a folder", p)
-		}
-		i, err := e.Info()
-		if err == nil && rel != "batch.json" {
-			files = append(files, file{name: filepath.ToSlash(rel), from: p, size: i.Size()})
-		}
-		return err
-	})
-	return files, err
-}
-
-// snapshotFiles lists the files of a model's snapshot with where they really
-// are. A snapshot in the cache of Hugging Face is a folder of links to
-// ../../blobs/DIGEST. A link may lead to the folder itself or, in the layout
-// REPO/snapshots/COMMIT, to REPO; any other is refused: a folder that came from
-// a stranger must not choose which files of this machine a stranger's code sees.
-func snapshotFiles(m job.Model) ([]file, error) {
-	refuse := func(what, hint string) error {
-		return &runner.PreconditionError{What: fmt.Sprintf("model %s: %s", m.ID, what), Hint: hint}
-	}
-	root, err := filepath.EvalSymlinks(m.Path)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", m.ID, err)
-	}
-	home := root
-	if parent := filepath.Dir(root); filepath.Base(parent) == "snapshots" {
-		home = filepath.Dir(parent)
-	}
-	var files []file
-	err = filepath.WalkDir(root, func(p string, e fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case e.IsDir() && e.Name() == ".git":
-			return fs.SkipDir
-		case e.IsDir():
-			return nil
-		}
-		rel, err := filepath.Rel(root, p)
-		if err != nil {
-			return err
-		}
-		real := p
-		if e.Type()&fs.ModeSymlink != 0 {
-			if real, err = filepath.EvalSymlinks(p); err != nil {
-				return refuse(p+" is a link that leads nowhere", "download the model again")
-			}
-			if !strings.HasPrefix(real, home+string(filepath.Separator)) {
-				return refuse(fmt.Sprintf("%s is a link that leads out of the model's folder, to %s", p, real), "put a copy of the file in its place")
-			}
-		}
-		i, err := os.Lstat(real)
-		if err != nil {
-			return err
-		}
-		if !i.Mode().IsRegular() {
-			return refuse(p+" is no file", "remove it, or put a copy of the file in its place")
-		}
-		files = append(files, file{name: filepath.ToSlash(rel), from: real, size: i.Size()})
-		return nil
-	})
-	return files, err
 }
 
 // modelKey names a snapshot by what it is of and what is in it: its revision is
