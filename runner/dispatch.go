@@ -213,9 +213,17 @@ func (x *run) decided(p *planned, o job.Outcome, inBatch map[job.ID]bool) error 
 		said.Message = fmt.Sprintf("%s (found out with seed %d)", o.Message, p.spec.Seed)
 		said.Seconds, said.PeakMemoryMB, said.Energy, said.GPUs = nil, nil, nil, nil
 		said.Started = said.Finished
-		if err := x.store.Save(other.spec, said, nil, nil); err != nil {
+		replaced, err := x.replaced(other.spec, said.Started)
+		if err == nil {
+			err = results.OpenLosses(x.Home).Append(replaced)
+		}
+		if err == nil {
+			err = x.store.Save(other.spec, said, nil, nil)
+		}
+		if err != nil {
 			return err
 		}
+		x.lose(replaced, true)
 		x.book(ended{job: other.id, outcome: said})
 	}
 	return x.store.Sync()

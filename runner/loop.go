@@ -10,6 +10,7 @@ import (
 	"bench/runner/job"
 	"bench/runner/schedule"
 	"bench/scoring"
+	"bench/scoring/results"
 )
 
 // ended is what a batch's goroutine reports to the loop.
@@ -21,6 +22,7 @@ type ended struct {
 	before  bool     // the job was stored by an earlier bench already
 	requeue []job.ID // at the batch's end: jobs that were not run
 	err     error    // fatal for the run
+	lost    []results.Loss
 
 	executor, model string // at the batch's end: of the batch
 }
@@ -169,6 +171,7 @@ func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) error {
 	*running--
 	x.running[e.executor]--
 	x.queue(e.executor).Ended(e.model)
+	x.lose(e.lost, true)
 	var again []job.ID
 	for _, id := range e.requeue {
 		delete(inBatch, id)
@@ -196,11 +199,12 @@ func (x *run) book(e ended) {
 	x.spend(p, e.outcome)
 	x.learn(p, e.outcome)
 	o := e.outcome
+	used := Usage(o)
 	x.emit(Event{
 		Type: "job", Model: p.spec.Model, Dataset: p.spec.Dataset, Seed: p.spec.Seed, Job: e.job, Batch: e.batch, Attempt: o.Attempt,
 		State: o.State, Failure: o.Failure, Message: o.Message, Step: o.Steps, Scores: e.scores, Seconds: o.Finished.Sub(o.Started).Seconds(),
 		Done: x.ended, Total: len(x.order), Log: x.store.Dir(e.job) + "/trainer.log",
-		Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs},
+		Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs, GPUShare: o.GPUShare}, Used: &used,
 	})
 	if p.cell.left == 0 {
 		x.record(p.cell) // an error comes again, and is told of, at the end of the run

@@ -1,6 +1,9 @@
 package runner
 
-import "bench/runner/job"
+import (
+	"bench/runner/job"
+	"bench/scoring/results"
+)
 
 // Planned is a job that a run would see through.
 type Planned struct {
@@ -12,6 +15,9 @@ type Planned struct {
 	// Expected is how many seconds it will take, by what has ended; 0: nothing
 	// has that it could be told from. See schedule.Estimates.
 	Expected float64
+	// Lost is what was spent on it without a result: by attempts that were cut off,
+	// and by those whose failure does not stand.
+	Lost results.Usage
 }
 
 // Plan lists the jobs of a request in the order in which they would run, and
@@ -24,7 +30,7 @@ func (r *Runner) Plan(req Request) ([]Planned, error) {
 	out := make([]Planned, 0, len(x.order))
 	for _, id := range x.order {
 		p := x.jobs[id]
-		next := Planned{Spec: p.spec, Model: p.model, Done: p.done, Expected: x.cost(p)}
+		next := Planned{Spec: p.spec, Model: p.model, Done: p.done, Expected: x.cost(p), Lost: p.lost}
 		if p.done {
 			next.Outcome = *p.outcome
 		}

@@ -86,26 +86,29 @@ type Runner struct {
 
 // Event is something that happened. Its JSON form is a line of bench run --json.
 type Event struct {
-	Type    string          `json:"type"` // plan, attach, start, progress, job, end, record, warning
-	Time    time.Time       `json:"time"`
-	Model   string          `json:"model,omitempty"`
-	Dataset string          `json:"dataset,omitempty"`
-	Seed    int             `json:"seed,omitempty"`
-	Job     job.ID          `json:"job,omitempty"`
-	Batch   job.ID          `json:"batch,omitempty"`
-	Attempt int             `json:"attempt,omitempty"`
-	Where   *Where          `json:"where,omitempty"`
-	State   job.State       `json:"state,omitempty"`
-	Failure job.Failure     `json:"failure,omitempty"`
-	Message string          `json:"message,omitempty"`
-	Step    int             `json:"step,omitempty"`
-	Loss    *float64        `json:"loss,omitempty"`
-	Seconds float64         `json:"seconds,omitempty"`
-	Scores  scoring.Scores  `json:"scores,omitempty"`
-	Done    int             `json:"done,omitempty"`  // jobs of this run that have ended
-	Total   int             `json:"total,omitempty"` // jobs of this run
-	Log     string          `json:"log,omitempty"`   // file
-	Record  *results.Record `json:"record,omitempty"`
+	Type    string         `json:"type"` // plan, attach, start, progress, job, lost, end, record, warning
+	Time    time.Time      `json:"time"`
+	Model   string         `json:"model,omitempty"`
+	Dataset string         `json:"dataset,omitempty"`
+	Seed    int            `json:"seed,omitempty"`
+	Job     job.ID         `json:"job,omitempty"`
+	Batch   job.ID         `json:"batch,omitempty"`
+	Attempt int            `json:"attempt,omitempty"`
+	Where   *Where         `json:"where,omitempty"`
+	State   job.State      `json:"state,omitempty"`
+	Failure job.Failure    `json:"failure,omitempty"`
+	Message string         `json:"message,omitempty"`
+	Step    int            `json:"step,omitempty"`
+	Loss    *float64       `json:"loss,omitempty"`
+	Seconds float64        `json:"seconds,omitempty"`
+	Scores  scoring.Scores `json:"scores,omitempty"`
+	Done    int            `json:"done,omitempty"`  // jobs of this run that have ended
+	Total   int            `json:"total,omitempty"` // jobs of this run
+	Log     string         `json:"log,omitempty"`   // file
+	// Used is what was used: of a job by the attempt that counts, of a lost attempt
+	// by that, of the plan by all jobs of the request so far.
+	Used   *results.Usage  `json:"used,omitempty"`
+	Record *results.Record `json:"record,omitempty"`
 }
 
 // Report is the result of a run.
@@ -118,8 +121,12 @@ type Report struct {
 	Records  []results.Record
 	// ModelErrors tells of models whose files could not be had.
 	ModelErrors []error
-	// Used is what the jobs that ended in this run took, failed ones too.
-	Used results.Usage
+	// Used is what the jobs that ended in this run took, failed ones too; Lost what
+	// attempts took beside that were cut off, or whose outcome was replaced.
+	Used, Lost results.Usage
+	// Spent is what all jobs of the request took, in earlier runs and in lost
+	// attempts too.
+	Spent results.Usage
 	// Failures holds the outcomes of all failed jobs, in the order of the plan.
 	Failures []FailedJob
 }
@@ -153,6 +160,10 @@ type run struct {
 	used  results.Usage                       // by jobs that ended in this run
 	log   map[results.Identity]results.Record // newest records; nil: not read yet
 	spent results.Usage                       // by all jobs of the request
+	// wasted is the part of spent that was lost in this run; losses are those that
+	// are in spent.
+	wasted results.Usage
+	losses map[results.LossKey]bool
 	dispatch
 	estimates schedule.Estimates
 	stopped   []error // *BudgetError
@@ -162,7 +173,7 @@ type run struct {
 
 func (r *Runner) newRun(req Request) *run {
 	disk := &atomicfile.Group{Dir: r.Home}
-	return &run{Runner: r, req: req, store: job.Store{Home: r.Home, Disk: disk}, home: newHome(r.Home, disk), jobs: map[job.ID]*planned{}}
+	return &run{Runner: r, req: req, store: job.Store{Home: r.Home, Disk: disk}, home: newHome(r.Home, disk), jobs: map[job.ID]*planned{}, losses: map[results.LossKey]bool{}}
 }
 
 // planned is one job of the request.
@@ -179,7 +190,8 @@ type planned struct {
 	scores  scoring.Scores // nil: not scored in this run
 	attempt int
 	ran     bool
-	unsaved bool // ended only as far as this run is concerned
+	unsaved bool          // ended only as far as this run is concerned
+	lost    results.Usage // by attempts without a result
 }
 
 // cell is one model on one data set.
@@ -205,7 +217,8 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 		return Report{}, err
 	}
 	report := Report{Total: len(x.order), Cached: x.ended}
-	x.emit(Event{Type: "plan", Done: report.Cached, Total: report.Total})
+	before := x.spent
+	x.emit(Event{Type: "plan", Done: report.Cached, Total: report.Total, Used: &before})
 	err := x.loop(ctx, &report)
 	for _, c := range x.cells {
 		if c.left > 0 || slices.ContainsFunc(c.jobs, func(p *planned) bool { return p.unsaved }) {
@@ -219,7 +232,7 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 		report.Records = append(report.Records, rec)
 	}
 	err = errors.Join(err, x.flush())
-	report.Used = x.used
+	report.Used, report.Lost, report.Spent = x.used, x.wasted, x.spent
 	for _, id := range x.order {
 		p := x.jobs[id]
 		if p.ran {
@@ -308,11 +321,14 @@ func (x *run) lookUp() error {
 		return err
 	}
 	for i, f := range all {
+		p := x.jobs[x.order[i]]
 		if f.ended {
-			x.found(x.jobs[x.order[i]], f.outcome)
+			x.found(p, f.outcome)
+		} else if f.outcome.State == job.Failed {
+			x.lose([]results.Loss{superseded(p.spec, f.outcome)}, false) // when it is replaced; it is spent
 		}
 	}
-	return nil
+	return x.lostBefore()
 }
 
 // again says whether a job that has ended is to run once more. What the job

@@ -28,12 +28,14 @@ type scripted struct {
 	blind   int   // so many times, Attach finds nothing
 	running map[job.ID]*scriptedHandle
 	started []job.ID // jobs, in the order of their batches' starts
+	gpus    []string // given to each batch
 }
 
 type scriptedHandle struct {
 	done chan struct{}
 	exit job.Exit
 	err  error
+	gpus []string
 }
 
 func (s *scripted) Start(_ context.Context, b job.Batch, d job.Dir) (Handle, error) {
@@ -45,7 +47,7 @@ func (s *scripted) Start(_ context.Context, b job.Batch, d job.Dir) (Handle, err
 	if s.running == nil {
 		s.running = map[job.ID]*scriptedHandle{}
 	}
-	h := &scriptedHandle{done: make(chan struct{})}
+	h := &scriptedHandle{done: make(chan struct{}), gpus: s.gpus}
 	s.running[b.ID] = h
 	for _, j := range b.Jobs {
 		s.started = append(s.started, j.ID)
@@ -80,7 +82,9 @@ func (h *scriptedHandle) Wait(ctx context.Context) (job.Exit, error) {
 }
 
 func (h *scriptedHandle) Stop(context.Context) error { return nil }
-func (h *scriptedHandle) Where() Where               { return Where{Executor: "scripted", Host: "here"} }
+func (h *scriptedHandle) Where() Where {
+	return Where{Executor: "scripted", Host: "here", GPUs: h.gpus}
+}
 
 // say appends an event, as a trainer does on stdout.
 func say(d job.Dir, event string, id job.ID) {

@@ -66,6 +66,12 @@ func (x *run) takeOver(ctx context.Context, c *claim) (Handle, error) {
 			x.book(e)
 		}
 	})
+	if err == nil {
+		lost := append(w.replacing, w.cutOff(lastSign(c), "the batch had ended when it was looked for")...)
+		if err = results.OpenLosses(x.Home).Append(lost); err == nil {
+			x.lose(lost, true)
+		}
+	}
 	if err != nil {
 		c.release()
 		return nil, err
@@ -104,18 +110,22 @@ type watch struct {
 	current job.ID // the job that the trainer said it works on
 	// lost holds what the trainer said of jobs that its surroundings made fail, a
 	// lost GPU or a full disk, and that get another try. nil: they get none.
-	lost   map[job.ID]string
-	old    bool // an earlier bench started the batch, and may have stored some of its jobs
-	looked bool // harvest has looked for these
-	ids    map[string][]string
-	offset int64 // into the events
+	lost        map[job.ID]string
+	lostOutcome map[job.ID]job.Outcome // of these, when the trainer wrote one
+	replacing   []results.Loss         // outcomes of earlier attempts that were replaced
+	accounted   time.Time              // see since
+	device      string                 // that a job of the batch ran on; "": none has ended
+	old         bool                   // an earlier bench started the batch, and may have stored some of its jobs
+	looked      bool                   // harvest has looked for these
+	ids         map[string][]string
+	offset      int64 // into the events
 }
 
 // supervise runs one batch to its end and reports every job of it.
 func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- ended) {
 	w := &watch{run: x, claim: c, begun: time.Now(), old: h != nil}
 	if c.attempt < maxAttempts {
-		w.lost = map[job.ID]string{}
+		w.lost, w.lostOutcome = map[job.ID]string{}, map[job.ID]job.Outcome{}
 	}
 	if h != nil {
 		if at, _ := c.begun(); !at.IsZero() {
@@ -123,6 +133,7 @@ func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- 
 		}
 	}
 	end := w.follow(ctx, h, func(e ended) { e.batch = c.batch.ID; reports <- e })
+	end.lost = append(end.lost, w.replacing...)
 	end.batch, end.executor, end.model = c.batch.ID, c.executor, c.batch.Model.ID+"@"+c.batch.Model.Revision
 	x.emit(Event{Type: "end", Batch: c.batch.ID, Model: c.batch.Model.ID})
 	reports <- end
@@ -149,6 +160,7 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 	}
 	w.where = h.Where()
 	if !attached {
+		w.begun = time.Now() // before, it may have waited for a GPU
 		if err := c.start(w.begun, w.where); err != nil {
 			c.release()
 			return ended{requeue: w.rest(), err: err}
@@ -202,6 +214,9 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 func (w *watch) whereabouts(h Handle) {
 	if now := h.Where(); now.Host != "" && now.Host != w.where.Host {
 		w.where = now
+		if !w.old { // before, it was in the cluster's queue
+			w.begun = time.Now()
+		}
 		w.claim.start(w.begun, now) // for whoever takes the batch over, if it can be written
 	}
 }
@@ -240,6 +255,13 @@ func (w *watch) finish(exit job.Exit, unknown error, report func(ended)) ended {
 				err = w.report([]ended{e}, true, report)
 			}
 			if err != nil {
+				w.claim.release()
+				return ended{requeue: w.rest(), err: err}
+			}
+		}
+		if failure.Retryable() || len(w.lost) > 0 {
+			end.lost = w.cutOff(time.Now(), message)
+			if err := results.OpenLosses(w.Home).Append(end.lost); err != nil {
 				w.claim.release()
 				return ended{requeue: w.rest(), err: err}
 			}
@@ -321,6 +343,8 @@ func (w *watch) harvest(report func(ended)) error {
 			}
 			if before && o.State == job.OK {
 				w.ended(j.ID)
+				w.account(o.Finished)
+				w.device = o.Device
 				all = append(all, ended{job: j.ID, outcome: o, before: true})
 				continue
 			}
@@ -340,7 +364,8 @@ func (w *watch) harvest(report func(ended)) error {
 			t = job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.Failed, Failure: job.FailureOutput, Message: fmt.Sprintf("%s: %v", filepath.Join(w.claim.dir.Out(), string(j.ID)), err)}
 		}
 		if t.Failure.Retryable() && w.lost != nil {
-			w.lost[j.ID] = t.Message
+			w.lost[j.ID], w.lostOutcome[j.ID] = t.Message, w.outcome(t)
+			w.account(w.lostOutcome[j.ID].Finished)
 			continue
 		}
 		e, err := w.save(j.ID, w.outcome(t), lines)
@@ -429,8 +454,8 @@ func (w *watch) note(dataset string, ids []string) {
 
 // outcome adds to a trainer's words what the runner knows.
 func (w *watch) outcome(t job.TrainerOutcome) job.Outcome {
-	started := w.begun
-	if s, ok := w.started[t.Job]; ok {
+	started := w.since()
+	if s := w.started[t.Job]; s.After(started) {
 		started = s
 	}
 	now := time.Now()
@@ -439,8 +464,7 @@ func (w *watch) outcome(t job.TrainerOutcome) job.Outcome {
 	}
 	o := job.Outcome{
 		TrainerOutcome: t, Attempt: max(1, w.claim.attempt), Executor: w.where.Executor, Host: w.where.Host, Image: w.where.Image,
-		GPUs: w.where.GPUs, GPUShare: w.where.GPUShare,
-		Started: started.UTC().Truncate(time.Millisecond), Finished: now.UTC().Truncate(time.Millisecond), Bench: w.Version,
+		GPUs: w.where.GPUs, GPUShare: w.where.GPUShare, Started: instant(started), Finished: instant(now), Bench: w.Version,
 	}
 	o.Account(cmp.Or(w.WattsPerGPU, results.WattsPerGPU))
 	return o
@@ -461,10 +485,20 @@ func (w *watch) save(id job.ID, o job.Outcome, lines []json.RawMessage) (ended, 
 	if o.Executor == "" {
 		o.Executor = w.claim.executor
 	}
+	replaced, err := w.replaced(spec, w.begun)
+	if err == nil {
+		err = results.OpenLosses(w.Home).Append(replaced)
+	}
+	if err != nil {
+		return ended{}, err
+	}
+	w.replacing = append(w.replacing, replaced...)
 	if err := w.store.Save(spec, o, lines, tail(w.claim.dir.Log(), logTailBytes)); err != nil {
 		return ended{}, err
 	}
 	w.ended(id)
+	w.account(o.Finished)
+	w.device = cmp.Or(o.Device, w.device)
 	e.outcome = o
 	return e, nil
 }
@@ -497,6 +531,10 @@ func (w *watch) events() {
 	if _, err := f.Seek(w.offset, io.SeekStart); err != nil {
 		return
 	}
+	began := time.Now()
+	if w.old && w.offset == 0 { // all that was said while nobody watched
+		began = time.Time{}
+	}
 	in := bufio.NewReaderSize(f, 64<<10)
 	for {
 		line, err := in.ReadSlice('\n')
@@ -519,7 +557,7 @@ func (w *watch) events() {
 				w.started = map[job.ID]time.Time{}
 			}
 			w.current = e.Job
-			w.started[e.Job] = time.Now()
+			w.started[e.Job] = began
 		case e.Event == "eval" && known:
 			out.Type, out.Step, out.Loss = "progress", e.Step, e.Loss
 			w.emit(out)

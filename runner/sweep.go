@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+
+	"bench/scoring/results"
 )
 
 // Swept tells what Sweep did.
@@ -57,6 +59,9 @@ func (x *run) stop(ctx context.Context, c *claim, swept *Swept) error {
 	w := &watch{run: x, claim: c, old: true}
 	w.begun, w.where = c.begun()
 	if err := w.harvest(func(ended) { swept.Kept++ }); err != nil {
+		return err
+	}
+	if err := results.OpenLosses(x.Home).Append(w.cutOff(lastSign(c), "the batch was ended by bench gc")); err != nil {
 		return err
 	}
 	swept.Batches++

@@ -252,7 +252,12 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 	if err != nil {
 		screen.say("note: this run keeps no log: %v", err)
 	}
-	numbers := newGauges(r.Slots)
+	numbers := newGauges(func() int {
+		if hosts := p.pool(); hosts != nil { // they come and go
+			return hosts.Room()
+		}
+		return r.Slots
+	})
 	if o.metrics != "" {
 		at, stop, err := serveMetrics(o.metrics, numbers)
 		if err != nil {
@@ -297,11 +302,12 @@ func (a *app) run(ctx context.Context, names []string, o runOptions) error {
 // conclude prints the table of a run on stdout and what else there is to say
 // on stderr.
 func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, p job.Protocol, cost costOptions, r *runner.Runner) {
-	spent := cost.rates().Cost(rep.Used)
+	used, lost := cost.rates().Cost(rep.Used), cost.rates().Cost(rep.Lost)
 	if a.json {
 		json.NewEncoder(a.stdout).Encode(map[string]any{
 			"type": "summary", "time": time.Now().UTC().Truncate(time.Millisecond), "jobs": rep.Total, "ran": rep.Ran, "cached": rep.Cached, "failed": rep.Failed, "records": len(rep.Records),
-			"wall_seconds": rep.Used.WallSeconds, "gpu_hours": spent.GPUHours, "kwh": spent.KWh, "estimated_gpu_hours": rep.Used.EstimatedSeconds / 3600, "co2e_kg": spent.CO2eKg, "price": spent.Price,
+			"wall_seconds": rep.Used.WallSeconds, "gpu_hours": used.GPUHours, "kwh": used.KWh, "estimated_gpu_hours": rep.Used.EstimatedSeconds / 3600, "co2e_kg": used.CO2eKg, "price": used.Price,
+			"lost_wall_seconds": rep.Lost.WallSeconds, "lost_gpu_hours": lost.GPUHours, "lost_kwh": lost.KWh, "lost_co2e_kg": lost.CO2eKg, "lost_price": lost.Price,
 		})
 	} else if len(rep.Records) > 0 {
 		fmt.Fprintf(a.stdout, "protocol %s, mean ± 95 %% interval (Student's t over the seeds)\n\n", p.Name)
@@ -340,6 +346,9 @@ func (a *app) conclude(rep runner.Report, sets []*datasets.Dataset, p job.Protoc
 	}
 	if rep.Ran > 0 {
 		fmt.Fprintf(a.stderr, "bench: this run used %s\n", cost.usedLine(rep.Used))
+	}
+	if rep.Lost.GPUSeconds > 0 {
+		fmt.Fprintf(a.stderr, "bench: attempts that were lost, and tried again, used %s beside that\n", cost.usedLine(rep.Lost))
 	}
 	if len(rep.Records) > 0 {
 		fmt.Fprintf(a.stderr, "bench: records are in %s\n", r.Results.Path())

@@ -72,13 +72,30 @@ type forecast struct {
 	// Over says which limits the plan goes over, what has ended counted in.
 	Over []string `json:"over,omitempty"`
 
-	spent results.Usage // by what has ended
+	// Spent is what was used so far, by what has ended and by attempts that were
+	// lost.
+	Spent spending `json:"spent"`
+
+	spent results.Usage // the same
 }
 
 func (f *forecast) add(g forecast) {
 	f.Jobs, f.Done, f.Failed, f.Unknown = f.Jobs+g.Jobs, f.Done+g.Done, f.Failed+g.Failed, f.Unknown+g.Unknown
 	f.Hours, f.GPUHrs, f.KWh, f.CO2eKg, f.Price = f.Hours+g.Hours, f.GPUHrs+g.GPUHrs, f.KWh+g.KWh, f.CO2eKg+g.CO2eKg, f.Price+g.Price
 	f.spent.Add(g.spent)
+}
+
+// spending is an amount of everything that is counted.
+type spending struct {
+	GPUHrs float64 `json:"gpu_hours"`
+	KWh    float64 `json:"kwh"`
+	CO2eKg float64 `json:"co2e_kg"`
+	Price  float64 `json:"price,omitempty"`
+}
+
+func spendingOf(u results.Usage, rates results.Rates) spending {
+	c := rates.Cost(u)
+	return spending{c.GPUHours, c.KWh, c.CO2eKg, c.Price}
 }
 
 // exceeds says which bounds of a budget f goes over.
@@ -183,10 +200,11 @@ func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, to
 			index[m] = len(list)
 			list = append(list, forecast{Type: "forecast", Model: m})
 		}
-		f := forecast{Jobs: 1}
+		f := forecast{Jobs: 1, spent: j.Lost}
 		switch {
 		case j.Done:
-			f.Done, f.spent = 1, runner.Usage(j.Outcome)
+			f.Done = 1
+			f.spent.Add(runner.Usage(j.Outcome))
 			if j.Outcome.State != job.OK {
 				f.Failed = 1
 			}
@@ -212,8 +230,9 @@ func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, to
 	total.Type = "forecast"
 	for i := range list {
 		total.add(list[i])
-		list[i].Over = list[i].exceeds(s.options.modelBudget, rates)
+		list[i].Over, list[i].Spent = list[i].exceeds(s.options.modelBudget, rates), spendingOf(list[i].spent, rates)
 	}
+	total.Spent = spendingOf(total.spent, rates)
 	total.Over = total.exceeds(s.options.budget, rates)
 	total.WallHours = makespan(slices.Collect(maps.Values(batches)), slots) / 3600
 	return list, total

@@ -14,6 +14,7 @@ import (
 
 	"bench/runner"
 	"bench/runner/job"
+	"bench/scoring/results"
 )
 
 // A run leaves one journal, which a person is told of; what the screen said and
@@ -114,7 +115,7 @@ func TestJournalBounds(t *testing.T) {
 
 // What Prometheus reads: its text format, with numbers that add up.
 func TestMetrics(t *testing.T) {
-	g := newGauges(2)
+	g := newGauges(func() int { return 2 })
 	at, stop, err := serveMetrics("localhost:0", g)
 	if err != nil {
 		t.Fatal(err)
@@ -125,9 +126,10 @@ func TestMetrics(t *testing.T) {
 		{Type: "plan", Done: 3, Total: 20},
 		{Type: "start", Batch: "1", Where: &one, Total: 4},
 		{Type: "attach", Batch: "2", Where: &two, Total: 5},
-		{Type: "job", Batch: "1", State: job.OK, Seconds: 10, Where: &one},
-		{Type: "job", Batch: "2", State: job.Failed, Failure: job.FailureOOM, Seconds: 2.5, Where: &two},
-		{Type: "job", Batch: "2", State: job.OK, Seconds: 0, Where: &two},
+		{Type: "job", Batch: "1", State: job.OK, Seconds: 10, Where: &one, Used: &results.Usage{GPUSeconds: 9}},
+		{Type: "job", Batch: "2", State: job.Failed, Failure: job.FailureOOM, Seconds: 2.5, Where: &two, Used: &results.Usage{GPUSeconds: 3}},
+		{Type: "lost", Used: &results.Usage{GPUSeconds: 7}},
+		{Type: "job", Batch: "2", State: job.OK, Seconds: 0, Where: &two, Used: &results.Usage{}},
 		{Type: "warning"},
 		{Type: "start", Batch: "3", Where: &one, Total: 4},
 		{Type: "end", Batch: "3"},
@@ -147,7 +149,7 @@ func TestMetrics(t *testing.T) {
 	has(t, text,
 		"# HELP bench_jobs Jobs of this run by state", "# TYPE bench_jobs gauge\n",
 		"bench_jobs{state=\"cached\"} 3\n", "bench_jobs{state=\"ok\"} 2\n", "bench_jobs{state=\"failed\"} 1\n", "bench_jobs{state=\"started\"} 6\n", "bench_jobs{state=\"waiting\"} 8\n",
-		"bench_failures_total{kind=\"oom\"} 1\n", "bench_slots 2\n", "bench_gpus 3\n", "bench_job_seconds_total 12.5\n", "bench_gpu_seconds_total 15\n", "bench_warnings_total 1\n",
+		"bench_failures_total{kind=\"oom\"} 1\n", "bench_slots 2\n", "bench_gpus 3\n", "bench_job_seconds_total 12.5\n", "bench_gpu_seconds_total 12\n", "bench_lost_gpu_seconds_total 7\n", "bench_warnings_total 1\n",
 		`bench_batches{executor="docker",host="a\"b\\c\nd"} 1`+"\n", `bench_batches{executor="slurm",host="n1"} 1`+"\n",
 	)
 	for line := range strings.Lines(text) { // every sample has a number at its end

@@ -24,7 +24,7 @@ import (
 // docs/manual.md lists them.
 type gauges struct {
 	begun time.Time
-	slots int
+	slots func() int // that there are now
 
 	mu       sync.Mutex
 	total    int            // jobs asked for
@@ -34,11 +34,12 @@ type gauges struct {
 	running  map[job.ID]runner.Where
 	jobs     map[job.ID]int // of running batches: jobs that have not ended
 	wall     float64        // seconds of jobs that ended
-	gpu      float64        // the same times their GPUs
+	gpu      float64        // what they had of GPUs
+	lost     float64        // the same of attempts that were lost
 	warnings int
 }
 
-func newGauges(slots int) *gauges {
+func newGauges(slots func() int) *gauges {
 	return &gauges{begun: time.Now(), slots: slots, ended: map[string]int{}, failures: map[string]int{}, running: map[job.ID]runner.Where{}, jobs: map[job.ID]int{}}
 }
 
@@ -59,8 +60,8 @@ func (g *gauges) event(e runner.Event) {
 			g.failures[string(e.Failure)]++
 		}
 		g.wall += e.Seconds
-		if e.Where != nil {
-			g.gpu += e.Seconds * float64(len(e.Where.GPUs))
+		if e.Used != nil {
+			g.gpu += e.Used.GPUSeconds
 		}
 		if n := g.jobs[e.Batch]; n > 0 {
 			g.jobs[e.Batch] = n - 1
@@ -68,6 +69,8 @@ func (g *gauges) event(e runner.Event) {
 	case "end":
 		delete(g.running, e.Batch)
 		delete(g.jobs, e.Batch)
+	case "lost":
+		g.lost += e.Used.GPUSeconds
 	case "warning":
 		g.warnings++
 	}
@@ -113,7 +116,7 @@ func (g *gauges) write(w io.Writer) error {
 		sample("bench_failures_total", float64(g.failures[k]), "kind", k)
 	}
 	metric("bench_slots", "gauge", "Batches that may run at a time.")
-	sample("bench_slots", float64(g.slots))
+	sample("bench_slots", float64(g.slots()))
 	metric("bench_batches", "gauge", "Batches that run, by where.")
 	type place struct{ executor, host string }
 	at := map[place]int{}
@@ -131,8 +134,10 @@ func (g *gauges) write(w io.Writer) error {
 	sample("bench_gpus", float64(gpus))
 	metric("bench_job_seconds_total", "counter", "Wall time of the jobs that ended in this run.")
 	sample("bench_job_seconds_total", g.wall)
-	metric("bench_gpu_seconds_total", "counter", "The same times the GPUs that each of them held.")
+	metric("bench_gpu_seconds_total", "counter", "GPU time of the jobs that ended in this run: their seconds times GPUs times their share of them.")
 	sample("bench_gpu_seconds_total", g.gpu)
+	metric("bench_lost_gpu_seconds_total", "counter", "GPU time of attempts that were cut off, or whose outcome was replaced.")
+	sample("bench_lost_gpu_seconds_total", g.lost)
 	metric("bench_warnings_total", "counter", "Warnings of this run.")
 	sample("bench_warnings_total", float64(g.warnings))
 	metric("bench_start_time_seconds", "gauge", "When this run began, in Unix time.")

@@ -17,6 +17,14 @@ import (
 // lookEvery is how often a sweep's file is looked at while it runs.
 const lookEvery = 2 * time.Second
 
+// pool is that of the Docker hosts; nil: nothing runs there.
+func (k *kit) pool() *pool.Pool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	hosts, _ := k.executors["docker"].(*pool.Pool)
+	return hosts
+}
+
 // follow brings the hosts of a running sweep in line with its file, whenever
 // that changes. Of the rest of the file nothing is read anew. A file that is
 // wrong is told and changes nothing. The result ends it, and waits for that.
@@ -25,10 +33,8 @@ func (k *kit) follow(ctx context.Context, of *sweep) (stop func()) {
 		return func() {}
 	}
 	path := of.path
-	k.mu.Lock()
-	hosts, ok := k.executors["docker"].(*pool.Pool)
-	k.mu.Unlock()
-	if !ok {
+	hosts := k.pool()
+	if hosts == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)

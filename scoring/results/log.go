@@ -56,16 +56,22 @@ func (l *Log) AppendAll(rs []Record) (err error) {
 	if len(rs) > 1 {
 		what = fmt.Sprintf("%d records are", len(rs))
 	}
-	dir := filepath.Dir(l.path)
+	return appendLines(l.path, what, lines)
+}
+
+// appendLines adds whole lines to a file with one write, and returns when they
+// are on disk. what says what they are, for errors.
+func appendLines(path, what string, lines []byte) (err error) {
+	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
-	lock := flock.New(l.path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
+	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 	if err := lock.Lock(); err != nil {
-		return fmt.Errorf("%s: cannot be locked: %w", l.path, err)
+		return fmt.Errorf("%s: cannot be locked: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	f, err := os.OpenFile(l.path, os.O_RDWR|os.O_APPEND, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
@@ -78,7 +84,7 @@ func (l *Log) AppendAll(rs []Record) (err error) {
 		lines = append([]byte{'\n'}, lines...)
 	}
 	if _, err := f.Write(lines); err != nil {
-		return errors.Join(fmt.Errorf("%s: %s not written: %w", l.path, what, err), f.Truncate(size))
+		return errors.Join(fmt.Errorf("%s: %s not written: %w", path, what, err), f.Truncate(size))
 	}
 	if err := f.Sync(); err != nil {
 		return err

@@ -27,13 +27,13 @@ var PaperRates = Rates{CO2eKgPerKWh: CO2eKgPerKWh}
 
 // Usage is what trainings took. Usages can be added.
 type Usage struct {
-	WallSeconds float64
-	GPUSeconds  float64
-	Joules      float64 // of the GPUs, with estimates as they were made
+	WallSeconds float64 `json:"wall_seconds"`
+	GPUSeconds  float64 `json:"gpu_seconds"`
+	Joules      float64 `json:"joules"` // of the GPUs, with estimates as they were made
 	// Those of GPUSeconds whose energy was not measured, and the part of Joules
 	// that was put in for it.
-	EstimatedSeconds float64
-	EstimatedJoules  float64
+	EstimatedSeconds float64 `json:"estimated_gpu_seconds,omitempty"`
+	EstimatedJoules  float64 `json:"estimated_joules,omitempty"`
 }
 
 // NewUsage is the usage of one training. A nil energy is that of an old record,
