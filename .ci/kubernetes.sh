@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# A real Kubernetes on this machine, for tests: etcd, API server, controllers, scheduler, and one node (containerd,
-# kubelet) with two pretended GPUs and a volume. Its programs are built from their Go modules, which takes about 11
-# minutes on two cores the first time; that is why .ci/run does not do it. Root on Debian 12, cgroup v1 or v2.
+# A real Kubernetes on this machine, for tests: etcd, API server, controllers, scheduler, and two nodes, each with a
+# containerd and a kubelet of its own, pretended GPUs and a common volume. Its programs are built from their Go modules,
+# which takes about 11 minutes on two cores the first time; that is why .ci/run does not do it. Root on Debian 12,
+# cgroup v1 or v2.
 #
-#   .ci/kubernetes.sh build        makes the programs, in the cache
-#   .ci/kubernetes.sh up DIR       starts a cluster in DIR, a new folder
-#   .ci/kubernetes.sh down DIR     stops it and removes DIR
-#   .ci/kubernetes.sh test         all of that, with the tests that need a cluster in between
+#   .ci/kubernetes.sh build           makes the programs, in the cache
+#   .ci/kubernetes.sh up DIR          starts a cluster in DIR, a new folder
+#   .ci/kubernetes.sh load DIR IMAGE  puts an image of the Docker engine on its nodes
+#   .ci/kubernetes.sh lose DIR N      kills node N with everything on it; "find DIR N" starts it again
+#   .ci/kubernetes.sh down DIR        stops the cluster and removes DIR
+#   .ci/kubernetes.sh test            all of that, with the tests that need a cluster in between
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=1.33.13 etcd_version=3.6.5
@@ -57,9 +60,9 @@ until_true() { # SECONDS COMMAND…
 kubectl_() { kubectl --kubeconfig "$dir/kubeconfig" "$@"; }
 
 up() {
-  dir=$(realpath -m "$1")
-  mkdir -p "$dir"/{etcd,pki,cni,kubelet,containerd,run,volume}
+  mkdir -p "$dir"/{etcd,pki,run,volume}
   packages
+  tar -C "$cache" -c pause | docker import --change 'ENTRYPOINT ["/pause"]' - bench-pause:test >/dev/null
   background etcd "$cache/etcd" --data-dir "$dir/etcd" --unsafe-no-fsync --listen-client-urls "http://127.0.0.1:$etcd_port" \
     --advertise-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls http://127.0.0.1:22380
   openssl genrsa -out "$dir/pki/sa.key" 2048 2>/dev/null
@@ -75,19 +78,32 @@ up() {
   done
   ln -sf kubeconfig-admin "$dir/kubeconfig"
   until_true 60 kubectl_ get --raw /readyz
-  background controllers "$cache/kube" kube-controller-manager --kubeconfig "$dir/kubeconfig" --service-account-private-key-file "$dir/pki/sa.key" --leader-elect=false
+  background controllers "$cache/kube" kube-controller-manager --kubeconfig "$dir/kubeconfig" --service-account-private-key-file "$dir/pki/sa.key" --leader-elect=false \
+    --node-monitor-grace-period 20s --node-monitor-period 2s
   background scheduler "$cache/kube" kube-scheduler --kubeconfig "$dir/kubeconfig" --leader-elect=false
-  node
+  node 1
+  node 2
   until_true 60 kubectl_ get namespace default
   objects
-  until_true 90 kubectl_ wait --for=condition=Ready node/node-1 --timeout=1s
-  kubectl_ patch node node-1 --subresource=status --type=json -p '[{"op":"add","path":"/status/capacity/nvidia.com~1gpu","value":"2"}]' >/dev/null
-  until_true 30 sh -c "kubectl --kubeconfig '$dir/kubeconfig' get node node-1 -o jsonpath='{.status.allocatable.nvidia\.com/gpu}' | grep -q 2"
+  ready
+  pretend
   until_true 30 kubectl_ -n lab get serviceaccount default
   image
 }
 
-# image puts two trainers on the node: package stub, with the tools of a Debian, and package standin.
+# pretend gives the nodes GPUs that they do not have.
+pretend() {
+  gpus node-1 nvidia.com 2
+  gpus node-2 example.org 1
+}
+
+# gpus NODE VENDOR N makes a node pretend that it has GPUs.
+gpus() {
+  kubectl_ patch node "$1" --subresource=status --type=json -p '[{"op":"add","path":"/status/capacity/'"$2"'~1gpu","value":"'"$3"'"}]' >/dev/null
+  until_true 30 sh -c "kubectl --kubeconfig '$dir/kubeconfig' get node '$1' -o jsonpath='{.status.allocatable.${2/./\\.}/gpu}' | grep -q '$3'"
+}
+
+# image puts two trainers on the nodes: package stub, with the tools of a Debian, and package standin.
 image() {
   local context name; context=$(mktemp -d)
   for name in stubtrainer standin/trainer; do CGO_ENABLED=0 go build -trimpath -o "$context/${name%%/*}.bin" "./runner/runnertest/$name"; done
@@ -96,8 +112,8 @@ image() {
   printf 'FROM bench-base:trixie\nCOPY standin.bin /trainer\nENTRYPOINT ["/trainer"]\n' >"$context/Dockerfile"
   docker build -q -t bench-test-kubestandin:test "$context" >/dev/null
   rm -rf "$context"
-  load "$dir" bench-test-kubetrainer:test
-  load "$dir" bench-test-kubestandin:test
+  load bench-test-kubetrainer:test
+  load bench-test-kubestandin:test
 }
 
 packages() {
@@ -107,29 +123,44 @@ packages() {
   command -v kubectl >/dev/null || { echo "kubectl is not there: https://kubernetes.io/docs/tasks/tools/" >&2; return 1; }
 }
 
+# cgroup_roots lists the folders in which node N's pods have their cgroups, one for each hierarchy.
+cgroup_roots() {
+  if [ -e /sys/fs/cgroup/cgroup.controllers ]; then echo "/sys/fs/cgroup/bench-node-$1"; return; fi
+  local h
+  for h in /sys/fs/cgroup/*/; do [ -L "${h%/}" ] || echo "${h}bench-node-$1"; done
+}
+
+# node N starts a node.
 node() {
-  cat >"$dir/containerd.toml" <<EOF
+  local n=$1 c k
+  mkdir -p "$dir/node-$n"/{cni,kubelet,containerd}
+  for c in $(cgroup_roots "$n"); do
+    mkdir -p "$c"
+    for k in cpuset.cpus cpuset.mems; do [ ! -e "$c/$k" ] || cat "$c/../$k" >"$c/$k" || true; done
+  done
+  cat >"$dir/node-$n/containerd.toml" <<EOF
 version = 2
-root = "$dir/containerd"
-state = "$dir/run/containerd"
+root = "$dir/node-$n/containerd"
+state = "$dir/run/containerd-$n"
 [grpc]
-  address = "$dir/run/containerd.sock"
+  address = "$dir/run/containerd-$n.sock"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "docker.io/library/bench-pause:test"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
-    conf_dir = "$dir/cni"
+    conf_dir = "$dir/node-$n/cni"
 EOF
-  cat >"$dir/cni/10-bridge.conflist" <<EOF
-{"cniVersion":"0.4.0","name":"lab","plugins":[{"type":"bridge","bridge":"benchk8s0","isGateway":true,"ipMasq":false,
- "ipam":{"type":"host-local","ranges":[[{"subnet":"10.98.0.0/24"}]],"dataDir":"$dir/run/ipam"}}]}
+  cat >"$dir/node-$n/cni/10-bridge.conflist" <<EOF
+{"cniVersion":"0.4.0","name":"lab-$n","plugins":[{"type":"bridge","bridge":"benchk8s$n","isGateway":true,"ipMasq":false,
+ "ipam":{"type":"host-local","ranges":[[{"subnet":"10.98.$n.0/24"}]],"dataDir":"$dir/run/ipam-$n"}}]}
 EOF
-  cat >"$dir/kubelet.yaml" <<EOF
+  cat >"$dir/node-$n/kubelet.yaml" <<EOF
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
-containerRuntimeEndpoint: unix://$dir/run/containerd.sock
+containerRuntimeEndpoint: unix://$dir/run/containerd-$n.sock
 cgroupDriver: cgroupfs
+cgroupRoot: /bench-node-$n
 failCgroupV1: false
 failSwapOn: false
 enforceNodeAllocatable: []
@@ -139,26 +170,47 @@ authorization: {mode: AlwaysAllow}
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
-port: 21250
-healthzPort: 21248
+port: 2125$n
+healthzPort: 2124$n
 nodeStatusUpdateFrequency: 4s
+nodeLeaseDurationSeconds: 12
 EOF
   # The kubelet writes some settings of the kernel: it gets look-alikes, in a mount namespace that it shares with
   # containerd, and the machine's stay as they are.
-  cat >"$dir/node.sh" <<EOF
+  cat >"$dir/node-$n/start.sh" <<EOF
 mount --make-rshared /
 for f in vm/overcommit_memory vm/panic_on_oom kernel/panic kernel/panic_on_oops kernel/keys/root_maxkeys kernel/keys/root_maxbytes; do
-  copy="$dir/run/\$(echo \$f | tr / -)"
+  copy="$dir/node-$n/\$(echo \$f | tr / -)"
   cat /proc/sys/\$f >"\$copy" && mount --bind "\$copy" /proc/sys/\$f
 done
-containerd --config "$dir/containerd.toml" >>"$dir/containerd.log" 2>&1 &
-echo \$! >"$dir/containerd.pid"
-for _ in \$(seq 100); do ctr --address "$dir/run/containerd.sock" version >/dev/null 2>&1 && break; sleep 0.1; done
-tar -C "$cache" -c pause | docker import --change 'ENTRYPOINT ["/pause"]' - bench-pause:test >/dev/null
-docker save bench-pause:test | ctr --address "$dir/run/containerd.sock" -n k8s.io images import - >/dev/null
-exec "$cache/kube" kubelet --config "$dir/kubelet.yaml" --kubeconfig "$dir/kubeconfig" --root-dir "$dir/kubelet" --hostname-override node-1
+containerd --config "$dir/node-$n/containerd.toml" >>"$dir/containerd-$n.log" 2>&1 &
+echo \$! >"$dir/containerd-$n.pid"
+for _ in \$(seq 100); do ctr --address "$dir/run/containerd-$n.sock" version >/dev/null 2>&1 && break; sleep 0.1; done
+docker save bench-pause:test | ctr --address "$dir/run/containerd-$n.sock" -n k8s.io images import - >/dev/null
+exec "$cache/kube" kubelet --config "$dir/node-$n/kubelet.yaml" --kubeconfig "$dir/kubeconfig" --root-dir "$dir/node-$n/kubelet" --hostname-override node-$n
 EOF
-  background kubelet unshare -m bash -e "$dir/node.sh"
+  background "kubelet-$n" unshare -m bash -e "$dir/node-$n/start.sh"
+}
+
+ready() { until_true 90 kubectl_ wait --for=condition=Ready node/node-1 node/node-2 --timeout=1s; }
+
+# found N starts a node that was lost.
+found() {
+  ! kill -0 "$(cat "$dir/kubelet-$1.pid")" 2>/dev/null || return 0
+  node "$1"
+  sleep 2
+  ready
+  pretend
+}
+
+# lose N kills a node and everything that runs on it.
+lose() {
+  local n=$1 id
+  for id in kubelet containerd; do kill -KILL "$(cat "$dir/$id-$n.pid")" 2>/dev/null || true; done
+  for id in $(pgrep -f -- "containerd-shim.*$dir/run/containerd-$n.sock" || true); do kill -KILL "$id" 2>/dev/null || true; done
+  for id in $(cgroup_roots "$n"); do
+    find "$id" -name cgroup.procs -exec cat {} + 2>/dev/null || true
+  done | sort -u | while read -r id; do kill -KILL "$id" 2>/dev/null || true; done
 }
 
 objects() {
@@ -173,6 +225,7 @@ objects() {
  {"apiVersion":"v1","kind":"ServiceAccount","metadata":{"name":"trainer","namespace":"lab"}},
  {"apiVersion":"v1","kind":"Service","metadata":{"name":"work","namespace":"lab"},"spec":{"ports":[{"port":80}]}},
  {"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"low"},"value":-1},
+ {"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high"},"value":1000},
  {"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"nvidia"},"handler":"runc"},
  {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"bench","namespace":"lab"},"rules":[
   {"apiGroups":["batch"],"resources":["jobs"],"verbs":["get","list","create","delete"]},
@@ -186,47 +239,43 @@ objects() {
 EOF
 }
 
-# load IMAGE puts an image of the Docker engine on the node.
 load() {
-  dir=$(realpath "$1")
-  docker save "$2" | ctr --address "$dir/run/containerd.sock" -n k8s.io images import - >/dev/null
+  local n
+  for n in 1 2; do docker save "$1" | ctr --address "$dir/run/containerd-$n.sock" -n k8s.io images import - >/dev/null; done
 }
 
 down() {
-  dir=$(realpath "$1")
-  [ -e "$dir/kubelet.pid" ] || { echo "no cluster in $dir" >&2; return 1; }
-  local name
+  [ -e "$dir/apiserver.pid" ] || { echo "no cluster in $dir" >&2; return 1; }
+  local name m n
   kubectl_ -n lab delete jobs,pods --all --grace-period=1 --timeout=20s >/dev/null 2>&1 || true
-  for name in kubelet scheduler controllers apiserver; do kill -KILL "$(cat "$dir/$name.pid")" 2>/dev/null || true; done
-  local socket="$dir/run/containerd.sock" id
-  if [ -S "$socket" ]; then
-    for id in $(ctr --address "$socket" -n k8s.io tasks ls -q 2>/dev/null); do
-      ctr --address "$socket" -n k8s.io tasks rm -f "$id" >/dev/null 2>&1 || true
-    done
-  fi
-  for name in containerd etcd; do kill -KILL "$(cat "$dir/$name.pid")" 2>/dev/null || true; done
+  for name in scheduler controllers apiserver etcd; do kill -KILL "$(cat "$dir/$name.pid")" 2>/dev/null || true; done
+  for n in 1 2; do
+    lose "$n"
+    ip link delete "benchk8s$n" 2>/dev/null || true
+  done
   sleep 1
-  # Shims of sandboxes that containerd did not see end.
-  for id in $(pgrep -f -- "containerd-shim.*$dir/run/containerd.sock" || true); do kill -KILL "$id" 2>/dev/null || true; done
   { grep -o " $dir[^ ]*" /proc/mounts || true; } | sort -r | while read -r m; do umount -l "$m" 2>/dev/null || true; done
-  ip link delete benchk8s0 2>/dev/null || true
-  for id in $(ip netns list 2>/dev/null | sed -n 's/^\(cni-[^ ]*\).*/\1/p'); do ip netns delete "$id" 2>/dev/null || true; done
+  for name in $(ip netns list 2>/dev/null | sed -n 's/^\(cni-[^ ]*\).*/\1/p'); do ip netns delete "$name" 2>/dev/null || true; done
+  for n in 1 2; do for m in $(cgroup_roots "$n"); do find "$m" -depth -type d -exec rmdir {} + 2>/dev/null || true; done; done
   rm -rf "$dir"
 }
 
+dir=$(realpath -m "${2:-.}")
 case ${1:-} in
   build) build ;;
-  up) build; up "${2:?up DIR}" ;;
-  down) down "${2:?down DIR}" ;;
-  load) load "${2:?load DIR IMAGE}" "${3:?load DIR IMAGE}" ;;
+  up) build; : "${2:?up DIR}"; up ;;
+  load) load "${3:?load DIR IMAGE}" ;;
+  lose) lose "${3:?lose DIR N}" ;;
+  find) found "${3:?find DIR N}" ;;
+  down) : "${2:?down DIR}"; down ;;
   test)
     build
     . .ci/engine.sh
     engine_up
-    lab=$(mktemp -d)
-    trap 'down "$lab"' EXIT
-    up "$lab"
-    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$lab" go test -count=1 -timeout 40m -p 1 ./runner/kubernetes ./cmd/bench -run 'Real(Contract|Manifests|Ends|Sweep)' -v
+    dir=$(mktemp -d)
+    trap down EXIT
+    up
+    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$dir" go test -count=1 -timeout 60m -p 1 ./runner/kubernetes ./cmd/bench -run 'Real(Contract|Manifests|Ends|Nodes|Sweep)' -v
     ;;
-  *) sed -n '2,10p' "$0"; exit 64 ;;
+  *) sed -n '2,13p' "$0"; exit 64 ;;
 esac

@@ -152,9 +152,11 @@ func TestKubernetesRealSweep(t *testing.T) {
 		t.Skip(reason)
 	}
 	image := "docker.io/library/" + containers.TrainerImage()
-	if out, err := exec.Command("ctr", "--address", filepath.Join(lab, "run", "containerd.sock"), "-n", "k8s.io", "images", "tag", "--force",
-		"docker.io/library/bench-test-kubestandin:test", image).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	for _, node := range []string{"1", "2"} {
+		if out, err := exec.Command("ctr", "--address", filepath.Join(lab, "run", "containerd-"+node+".sock"), "-n", "k8s.io", "images", "tag", "--force",
+			"docker.io/library/bench-test-kubestandin:test", image).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
 	}
 	sweep := filepath.Join(t.TempDir(), "sweep.yaml")
 	writeFile(t, sweep, fmt.Sprintf(`models: ["fresh:tiny", "%s"]

@@ -20,6 +20,8 @@ type cluster struct {
 	place  Place
 	volume volume
 	poll   time.Duration
+	// nodePatience is Options.NodePatience.
+	nodePatience time.Duration
 
 	mu      sync.Mutex
 	latest  *snapshot
@@ -43,7 +45,7 @@ type looking struct {
 }
 
 func open(p Place, o Options) *cluster {
-	c := &cluster{connection: dial(p.Kubectl, p.Context), place: p, poll: o.Poll, filling: map[string]*sync.Mutex{}}
+	c := &cluster{connection: dial(p.Kubectl, p.Context), place: p, poll: o.Poll, nodePatience: o.NodePatience, filling: map[string]*sync.Mutex{}}
 	o.Place = p
 	if p.Path != "" {
 		c.volume = mounted{root: p.Path, shared: o.User != ownUser()}
@@ -149,7 +151,7 @@ func (c *cluster) view(ctx context.Context, name, run string) (view, error) {
 	if j != nil && j.Metadata.Labels[labelRun] != run {
 		j = nil // of another start
 	}
-	return look(j, s.pods[run], time.Now()), nil
+	return look(j, s.pods[run], time.Now(), c.nodePatience), nil
 }
 
 // submit makes a Job. One of an earlier start of the same batch, whose folder

@@ -93,7 +93,7 @@ func (h *handle) Stop(ctx context.Context) error {
 	if err := h.stop(ctx, ""); err != nil {
 		return fail(h.c.precondition(err))
 	}
-	ctx, cancel := context.WithTimeout(ctx, h.e.o.Grace+nodePatience)
+	ctx, cancel := context.WithTimeout(ctx, h.e.o.Grace+h.e.o.NodePatience)
 	defer cancel()
 	for {
 		v, err := h.c.view(ctx, h.r.Job, h.r.Run)

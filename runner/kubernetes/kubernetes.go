@@ -71,6 +71,9 @@ type Options struct {
 	OutBytes int64         // what a batch may write to its out folder; 0: 4 GiB
 	Poll     time.Duration // between two looks at the cluster, for all batches in one; 0: 2 s
 	Patience time.Duration // how long the API server may be away; 0: 5 min
+	// NodePatience is how long a pod may take to go after it should have: its
+	// node does not answer. 0: 10 min.
+	NodePatience time.Duration
 	// Notice is told, in a sentence, why batches wait. May be nil.
 	Notice func(string)
 }
@@ -86,6 +89,7 @@ func (o *Options) fill() {
 	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
 	o.Poll = cmp.Or(o.Poll, 2*time.Second)
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute)
+	o.NodePatience = cmp.Or(o.NodePatience, 10*time.Minute)
 	o.Instance = o.Instance[:min(12, len(o.Instance))]
 	if o.User == 0 {
 		o.User = max(0, os.Getuid())

@@ -51,11 +51,17 @@ func TestRealContractHelper(t *testing.T) {
 // batch starts a batch of two jobs.
 func (l *lab) batch(s stub.Script, change func(*Options)) (runner.Handle, job.Batch, job.Dir) {
 	l.Helper()
+	d := job.Dir(filepath.Join(l.TempDir(), "batch"))
+	h, b := l.batchIn(d, s, change)
+	return h, b, d
+}
+
+func (l *lab) batchIn(d job.Dir, s stub.Script, change func(*Options)) (runner.Handle, job.Batch) {
+	l.Helper()
 	o := l.o
 	if change != nil {
 		change(&o)
 	}
-	d := job.Dir(filepath.Join(l.TempDir(), "batch"))
 	if err := os.MkdirAll(d.Out(), 0o755); err != nil {
 		l.Fatal(err)
 	}
@@ -72,7 +78,7 @@ func (l *lab) batch(s stub.Script, change func(*Options)) (runner.Handle, job.Ba
 		h.Wait(ctx)
 		e.Close()
 	})
-	return h, b, d
+	return h, b
 }
 
 // ends waits for the end of a batch.
@@ -129,8 +135,8 @@ func (l *lab) restart(part string, after time.Duration) {
 		l.Fatal(err)
 	}
 	args := strings.Split(strings.TrimRight(read(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00"), "\x00")
-	if part == "kubelet" { // it shares a mount namespace with containerd
-		args = append([]string{"nsenter", "-m", "-t", read(filepath.Join(l.root, "containerd.pid"))}, args...)
+	if n, ok := strings.CutPrefix(part, "kubelet-"); ok { // it shares a mount namespace with containerd
+		args = append([]string{"nsenter", "-m", "-t", read(filepath.Join(l.root, "containerd-"+n+".pid"))}, args...)
 	}
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		l.Fatal(err)
@@ -289,9 +295,9 @@ func TestRealEnds(t *testing.T) {
 			}
 		}},
 		{"the kubelet is killed", func(l *lab) {
-			h, b, d := l.batch(stub.Script{Pause: 5 * time.Second, LogLines: 10, Code: 7}, nil)
+			h, b, d := l.batch(stub.Script{Pause: 5 * time.Second, LogLines: 10, Code: 7}, func(o *Options) { o.NodeSelector = onNode("1") })
 			l.pod(b, d)
-			l.restart("kubelet", 7*time.Second) // the pod ends meanwhile
+			l.restart("kubelet-1", 7*time.Second) // the pod ends meanwhile
 			if x, err := l.ends(h); err != nil || x != (job.Exit{Code: 7}) {
 				l.Errorf("%+v, %v", x, err)
 			}

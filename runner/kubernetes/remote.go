@@ -90,7 +90,7 @@ func (r *remote) check(ctx context.Context) error {
 			return r.c.precondition(err)
 		}
 		if p.Metadata.DeletionTimestamp == nil {
-			v := look(&batchJob{}, []pod{p}, time.Now())
+			v := look(&batchJob{}, []pod{p}, time.Now(), r.o.NodePatience)
 			switch {
 			case v.phase == stuck:
 				r.c.call(context.WithoutCancel(ctx), http.MethodDelete, at, nil, nil, nil)

@@ -59,12 +59,11 @@ const (
 	// hopelessPatience is for the other reasons: a secret that is made a moment
 	// later than the pod is no reason to give up.
 	hopelessPatience = 15 * time.Second
-	// nodePatience is how long a pod may take to go, beyond its grace.
-	nodePatience = 10 * time.Minute
 )
 
-// look judges a Job, nil if there is none, and its pods, as they are now.
-func look(j *batchJob, pods []pod, now time.Time) view {
+// look judges a Job, nil if there is none, and its pods, as they are now. A pod
+// that has not gone in time, patience after it should have, is lost.
+func look(j *batchJob, pods []pod, now time.Time, patience time.Duration) view {
 	v := view{phase: waiting}
 	if j != nil {
 		v.since = timeOf(j.Metadata.CreationTimestamp)
@@ -100,7 +99,7 @@ func look(j *batchJob, pods []pod, now time.Time) view {
 		}
 	}
 	v.image = c.ImageID
-	if d := newest.Metadata.DeletionTimestamp; d != nil && active && now.Sub(*d) > nodePatience {
+	if d := newest.Metadata.DeletionTimestamp; d != nil && active && now.Sub(*d) > patience {
 		v.phase = lost
 		v.exit = job.Exit{Code: -1, Signal: int(syscall.SIGKILL), Stopped: true, Detail: fmt.Sprintf("node %s does not answer, and the pod on it cannot be ended", v.node)}
 		return v

@@ -11,7 +11,7 @@ import (
 
 // What a cluster says of a Job and its pods, cut down to what counts, and what
 // is made of it. The statuses are those of a kubelet and an API server 1.33
-// (real_test.go brings about those that one node can), and of the reasons that
+// (real_test.go and real_nodes_test.go bring most of them about), and of the reasons that
 // Kubernetes documents for the rest:
 // https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
 func TestLook(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLook(t *testing.T) {
 				}
 				pods = append(pods, p)
 			}
-			v := look(j, pods, now)
+			v := look(j, pods, now, 10*time.Minute)
 			if v.phase != c.want {
 				t.Fatalf("phase %d, want %d: %+v", v.phase, c.want, v)
 			}
