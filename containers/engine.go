@@ -26,6 +26,9 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/system"
 	"github.com/docker/docker/api/types/volume"
+
+	"bench/internal/sshlink"
+
 	"github.com/docker/docker/client"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -199,10 +202,10 @@ func OpenHost(ctx context.Context, h Host) (_ *Engine, err error) {
 	if err := e.connect(opening); err != nil {
 		if e.tunnel != nil {
 			// The connection ends a moment before ssh says why.
-			for n := 0; n < 20 && !e.tunnel.told(); n++ {
+			for n := 0; n < 20 && !e.tunnel.Told(); n++ {
 				time.Sleep(25 * time.Millisecond)
 			}
-			if said, ok := errors.AsType[*sshError](e.tunnel.explain(err)); ok {
+			if said, ok := errors.AsType[*sshlink.Error](e.tunnel.Explain(err)); ok {
 				err = said
 			}
 		}
@@ -217,8 +220,8 @@ func (e *Engine) openFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if said, ok := errors.AsType[*sshError](err); ok {
-		return &Error{Kind: said.kind, Op: "open Docker engine", Host: e.host, Err: said, Hint: said.hint}
+	if said, ok := errors.AsType[*sshlink.Error](err); ok {
+		return &Error{Kind: sshKinds[said.Fault], Op: "open Docker engine", Host: e.host, Err: said, Hint: said.Hint}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = &Error{Kind: Unreachable, Op: "open Docker engine", Host: e.host, Err: errSilent, Hint: hintUnreachable}
@@ -273,7 +276,7 @@ func (e *Engine) Close() error {
 		err = e.api.Close()
 	}
 	if e.tunnel != nil {
-		e.tunnel.close()
+		e.tunnel.Close()
 	}
 	return err
 }

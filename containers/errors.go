@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"bench/internal/sshlink"
+
 	cerrdefs "github.com/containerd/errdefs"
 )
 
@@ -108,8 +110,8 @@ func (e *Engine) failure(ctx context.Context, op string, err error) error {
 	if e.tunnel != nil && (f.Kind == Unreachable || f.Kind == Denied) {
 		// Not ssh's own verdict: while containers run there, every failure of the
 		// connection is one to wait for.
-		if said, ok := errors.AsType[*sshError](e.tunnel.explain(err)); ok {
-			f.Kind, f.Err, f.Hint = Unreachable, said, said.hint
+		if said, ok := errors.AsType[*sshlink.Error](e.tunnel.Explain(err)); ok {
+			f.Kind, f.Err, f.Hint = Unreachable, said, said.Hint
 		}
 	}
 	return f

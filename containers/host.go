@@ -199,7 +199,7 @@ func (p endpoint) options(t *tunnel) ([]client.Opt, error) {
 	switch p.scheme {
 	case "ssh":
 		// The address only has to be one; every connection goes through dial.
-		return []client.Opt{client.WithHost("unix://" + t.socket()), client.WithDialContext(t.dial)}, nil
+		return []client.Opt{client.WithHost("unix://" + t.Socket()), client.WithDialContext(t.dial)}, nil
 	case "unix":
 		return []client.Opt{client.WithHost("unix://" + p.socket)}, nil
 	}

@@ -72,28 +72,3 @@ func TestParseHost(t *testing.T) {
 		t.Errorf("DOCKER_TLS_VERIFY: %+v, %v", got, err)
 	}
 }
-
-// What ssh says becomes the error, with something to do.
-func TestSSHWords(t *testing.T) {
-	for said, want := range map[string]struct {
-		kind Kind
-		hint string
-	}{
-		"ann@gpu1: Permission denied (publickey).":                                       {Denied, "ssh-copy-id ann@gpu1"},
-		"No ED25519 host key is known for gpu1.\nHost key verification failed.":          {Untrusted, "accept it once: ssh ann@gpu1 true"},
-		"@ WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!\nHost key verification fail": {Untrusted, "ssh-keygen -R"},
-		"ssh: Could not resolve hostname gpu1: Name or service not known":                {Unreachable, "~/.ssh/config"},
-		"ssh: connect to host gpu1 port 22: Connection refused":                          {Unreachable, "no ssh server listens"},
-		"ssh: connect to host gpu1 port 22: Connection timed out":                        {Unreachable, "firewall"},
-		"channel 2: open failed: connect failed: open failed":                            {Denied, "docker version"},
-		"channel 2: open failed: administratively prohibited: open failed":               {Denied, "AllowStreamLocalForwarding"},
-		"something else": {Unreachable, "ssh -v ann@gpu1"},
-	} {
-		u := &tunnel{to: endpoint{scheme: "ssh", user: "ann", host: "gpu1"}}
-		u.said.Write([]byte(said + "\n"))
-		e, ok := u.explain(errSilent).(*sshError)
-		if !ok || e.kind != want.kind || !strings.Contains(e.hint, want.hint) || strings.Contains(e.hint, "%!") {
-			t.Errorf("%q: %+v", said, e)
-		}
-	}
-}

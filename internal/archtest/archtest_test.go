@@ -33,7 +33,7 @@ var allowed = map[string][]string{
 	"runner/kept":        {"runner", "runner/job", "internal/atomicfile", "internal/content"},
 	"runner/pool":        {"runner", "runner/job", "runner/schedule", "internal/atomicfile"},
 	"runner/slurm":       {"runner", "runner/job", "runner/kept", "runner/runnertest", "internal"},
-	"containers":         {"internal/atomicfile", "internal/content", "internal/hostile", "containers/trainer"},
+	"containers":         {"internal/sshlink", "internal/atomicfile", "internal/content", "internal/hostile", "containers/trainer"},
 	"containers/trainer": {},
 }
 

@@ -472,7 +472,9 @@ func TestBounds(t *testing.T) {
 	run := func(body string) (job.Exit, job.Dir) {
 		o := options(t)
 		o.OutBytes = 64 << 20
-		o.Program = func(context.Context) (Program, error) { return Program{Command: []string{"/bin/sh", "-c", body, "trainer"}}, nil }
+		o.Program = func(context.Context) (Program, error) {
+			return Program{Command: []string{"/bin/sh", "-c", body, "trainer"}}, nil
+		}
 		h, _, d := begin(t, o, 1, stub.Script{})
 		return wait(t, h), d
 	}

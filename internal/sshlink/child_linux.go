@@ -1,4 +1,4 @@
-package containers
+package sshlink
 
 import (
 	"os"
@@ -12,5 +12,9 @@ func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 }
 
-// endGroup ends a process that dieWithParent prepared, and its children.
+// separate puts cmd into a process group of its own. The kernel would end it
+// with the thread that started it, which may go before the process does.
+func separate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// endGroup ends a process that one of them prepared, and its children.
 func endGroup(p *os.Process) error { return syscall.Kill(-p.Pid, syscall.SIGTERM) }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package containers
+package sshlink
 
 import (
 	"os"
@@ -9,5 +9,8 @@ import (
 
 // dieWithParent does nothing: only Linux ends a child with its parent.
 func dieWithParent(*exec.Cmd) {}
+
+// separate does nothing: see dieWithParent.
+func separate(*exec.Cmd) {}
 
 func endGroup(p *os.Process) error { return p.Kill() }
