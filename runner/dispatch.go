@@ -24,11 +24,10 @@ type dispatch struct {
 const costEvery = 5 * time.Second
 
 // wait lets jobs wait for their executor.
-func (x *run) wait(ids []job.ID) {
-	for _, id := range ids {
-		p := x.jobs[id]
+func (x *run) wait(jobs []*planned) {
+	for _, p := range jobs {
 		q := x.queue(p.model.Executor)
-		j := schedule.Job{ID: p.order, Model: p.model.key(), Priority: p.model.Priority, Cost: x.cost(p)}
+		j := schedule.Job{ID: p.order, Model: p.model.Key(), Priority: p.model.Priority, Cost: x.cost(p)}
 		switch x.req.BatchBy {
 		case "model":
 		case "job":
@@ -52,20 +51,21 @@ func (d *dispatch) queue(executor string) *schedule.Queue {
 	return d.queues[executor]
 }
 
-func (m *Model) key() string { return m.ID + "@" + m.Revision }
+// Key names the model's files: ID@revision.
+func (m *Model) Key() string { return job.ModelKey(m.ID, m.Revision) }
 
-func (x *run) cost(p *planned) float64 { return x.estimates.Seconds(p.model.key(), p.cell.data.Name) }
+func (x *run) cost(p *planned) float64 { return x.estimates.Seconds(p.model.Key(), p.cell.data.Name) }
 
 // learn notes how long a job took that has ended.
 func (x *run) learn(p *planned, o job.Outcome) {
 	if o.State != job.OK {
 		return
 	}
-	x.estimates.Add(p.model.key(), p.cell.data.Name, seconds(o).Total())
+	x.estimates.Add(p.model.Key(), p.cell.data.Name, seconds(o).Total())
 	x.stale = true
 	p.model.proven = true
 	if q := x.queues[p.model.Executor]; q != nil {
-		q.Proven(p.model.key())
+		q.Proven(p.model.Key())
 	}
 }
 
@@ -76,7 +76,7 @@ func (x *run) recost() {
 	}
 	x.stale, x.costed = false, time.Now()
 	for _, name := range x.names {
-		x.queues[name].Cost(func(j schedule.Job) float64 { return x.cost(x.jobs[x.order[j.ID]]) })
+		x.queues[name].Cost(func(j schedule.Job) float64 { return x.cost(x.order[j.ID]) })
 	}
 }
 
@@ -108,7 +108,7 @@ func (x *run) next() ([]*planned, error) {
 		x.enforce(q)
 		var jobs []*planned
 		for _, j := range q.Next(slots, near) {
-			jobs = append(jobs, x.jobs[x.order[j.ID]])
+			jobs = append(jobs, x.order[j.ID])
 		}
 		if len(jobs) > 0 {
 			return jobs, nil
@@ -119,7 +119,7 @@ func (x *run) next() ([]*planned, error) {
 
 // notStarted takes back a batch that next gave.
 func (x *run) notStarted(jobs []*planned) {
-	x.queue(jobs[0].model.Executor).Ended(jobs[0].model.key())
+	x.queue(jobs[0].model.Executor).Ended(jobs[0].model.Key())
 }
 
 // Budget bounds what is spent on something. A bound that is 0 is none.
@@ -162,7 +162,7 @@ func (x *run) enforce(q *schedule.Queue) {
 	count := map[string]int{}
 	var order []string
 	q.Remove(func(j schedule.Job) bool {
-		p := x.jobs[x.order[j.ID]]
+		p := x.order[j.ID]
 		why := all
 		if why == "" {
 			if each = x.req.ModelBudget.over(x.req.Rates.Cost(p.model.spent)); each != "" {
@@ -207,7 +207,7 @@ func (x *run) decided(p *planned, o job.Outcome, inBatch map[job.ID]bool) error 
 	if len(same) == 0 {
 		return nil
 	}
-	x.queue(p.model.Executor).Remove(func(j schedule.Job) bool { return slices.Contains(same, x.jobs[x.order[j.ID]]) })
+	x.queue(p.model.Executor).Remove(func(j schedule.Job) bool { return slices.Contains(same, x.order[j.ID]) })
 	for _, other := range same {
 		said := o
 		said.Message = fmt.Sprintf("%s (found out with seed %d)", o.Message, p.spec.Seed)

@@ -42,7 +42,7 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 		running++
 		x.running[c.executor]++
 		if h != nil {
-			x.queue(c.executor).Started(c.batch.Model.ID + "@" + c.batch.Model.Revision)
+			x.queue(c.executor).Started(c.batch.Model.Key())
 		}
 		for id := range c.specs {
 			inBatch[id] = true
@@ -68,15 +68,15 @@ func (x *run) loop(ctx context.Context, report *Report) error {
 				launch(c, h)
 			}
 		}
-		var missing []job.ID
+		var missing []*planned
 		theirs := 0
-		for _, id := range x.order {
-			switch p := x.jobs[id]; {
-			case p.done || p.stopped || inBatch[id]:
-			case foreign[id] != "":
+		for _, p := range x.order {
+			switch {
+			case p.done || p.stopped || inBatch[p.id]:
+			case foreign[p.id] != "":
 				theirs++
 			default:
-				missing = append(missing, id)
+				missing = append(missing, p)
 			}
 		}
 		x.wait(missing)
@@ -172,11 +172,11 @@ func (x *run) take(e ended, running *int, inBatch map[job.ID]bool) error {
 	x.running[e.executor]--
 	x.queue(e.executor).Ended(e.model)
 	x.lose(e.lost, true)
-	var again []job.ID
+	var again []*planned
 	for _, id := range e.requeue {
 		delete(inBatch, id)
 		if p := x.jobs[id]; p != nil && !p.done {
-			again = append(again, id)
+			again = append(again, p)
 		}
 	}
 	x.wait(again)
@@ -252,14 +252,13 @@ func (e *modelError) Unwrap() error { return e.err }
 // that: the next run tries again.
 func (x *run) giveUp(e *modelError, report *Report, inBatch map[job.ID]bool) {
 	report.ModelErrors = append(report.ModelErrors, e)
-	x.queue(e.model.Executor).Remove(func(j schedule.Job) bool { return x.jobs[x.order[j.ID]].model == e.model })
-	for _, id := range x.order {
-		p := x.jobs[id]
-		if p.model != e.model || p.done || inBatch[id] {
+	x.queue(e.model.Executor).Remove(func(j schedule.Job) bool { return x.order[j.ID].model == e.model })
+	for _, p := range x.order {
+		if p.model != e.model || p.done || inBatch[p.id] {
 			continue
 		}
 		x.end(p)
 		p.unsaved = true
-		p.outcome = &job.Outcome{TrainerOutcome: job.TrainerOutcome{Job: id, State: job.Failed, Failure: job.FailureInput, Message: e.err.Error()}}
+		p.outcome = &job.Outcome{TrainerOutcome: job.TrainerOutcome{Job: p.id, State: job.Failed, Failure: job.FailureInput, Message: e.err.Error()}}
 	}
 }

@@ -28,8 +28,7 @@ func (r *Runner) Plan(req Request) ([]Planned, error) {
 		return nil, err
 	}
 	out := make([]Planned, 0, len(x.order))
-	for _, id := range x.order {
-		p := x.jobs[id]
+	for _, p := range x.order {
 		next := Planned{Spec: p.spec, Model: p.model, Done: p.done, Expected: x.cost(p), Lost: p.lost}
 		if p.done {
 			next.Outcome = *p.outcome

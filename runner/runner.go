@@ -155,7 +155,7 @@ type run struct {
 	home  home
 	cells []*cell
 	jobs  map[job.ID]*planned
-	order []job.ID
+	order []*planned                          // as planned, seed by seed within a model
 	ended int                                 // jobs of order that are done
 	used  results.Usage                       // by jobs that ended in this run
 	log   map[results.Identity]results.Record // newest records; nil: not read yet
@@ -233,8 +233,7 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 	}
 	err = errors.Join(err, x.flush())
 	report.Used, report.Lost, report.Spent = x.used, x.wasted, x.spent
-	for _, id := range x.order {
-		p := x.jobs[id]
+	for _, p := range x.order {
 		if p.ran {
 			report.Ran++
 		}
@@ -285,7 +284,7 @@ func (x *run) plan() error {
 				c.left++
 				c.jobs = append(c.jobs, p)
 				x.jobs[id] = p
-				x.order = append(x.order, id)
+				x.order = append(x.order, p)
 			}
 		}
 		x.cells = append(x.cells, cells...)
@@ -305,10 +304,10 @@ func (x *run) lookUp() error {
 	for w := range workers {
 		group.Go(func() error {
 			for i := w; i < len(x.order); i += workers {
-				if x.jobs[x.order[i]].done {
+				if x.order[i].done {
 					continue
 				}
-				o, ended, err := x.store.Outcome(x.order[i])
+				o, ended, err := x.store.Outcome(x.order[i].id)
 				if err != nil {
 					return err
 				}
@@ -321,7 +320,7 @@ func (x *run) lookUp() error {
 		return err
 	}
 	for i, f := range all {
-		p := x.jobs[x.order[i]]
+		p := x.order[i]
 		if f.ended {
 			x.found(p, f.outcome)
 		} else if f.outcome.State == job.Failed {

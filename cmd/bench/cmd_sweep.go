@@ -210,7 +210,7 @@ func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, to
 			}
 		case j.Expected > 0:
 			f.Hours = j.Expected / 3600
-			key := j.Spec.Model + "@" + j.Spec.ModelRevision
+			key := job.ModelKey(j.Spec.Model, j.Spec.ModelRevision)
 			switch s.options.batch {
 			case "model":
 			case "job":

@@ -61,7 +61,7 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 			continue
 		}
 		m.Priority = of.priority
-		key := m.ID + "@" + m.Revision
+		key := m.Key()
 		if first := same[key]; first != "" {
 			errs = append(errs, usage("leave out one of the two", "%s and %s are the same model, at commit %s", first, name, m.Revision))
 			continue

@@ -33,6 +33,12 @@ type Model struct {
 	RemoteCode bool   `json:"allow_remote_code"`
 }
 
+// Key names the files of a model.
+func (m Model) Key() string { return ModelKey(m.ID, m.Revision) }
+
+// ModelKey names the files of a model: ID@revision.
+func ModelKey(id, revision string) string { return id + "@" + revision }
+
 // Dataset is one data set of a batch. Dir is relative to the folder of batch.json.
 type Dataset struct {
 	Name      string   `json:"name"`

@@ -372,7 +372,7 @@ func (p *Pool) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Handle
 	} else if !errors.Is(err, runner.ErrNotFound) {
 		return nil, err
 	}
-	model := b.Model.ID + "@" + b.Model.Revision
+	model := b.Model.Key()
 	var tried []*host
 	for {
 		h, err := p.acquire(ctx, d, model, tried)
