@@ -155,8 +155,8 @@ func (e *BudgetError) Error() string {
 // enforce takes jobs out of the queue for which there is nothing left to spend.
 // What runs goes on: half a training is money thrown away.
 func (x *run) enforce(q *schedule.Queue) {
-	var all, each string
-	if all = x.req.Budget.over(x.req.Rates.Cost(x.spent)); all == "" && x.req.ModelBudget == (Budget{}) {
+	all := x.req.Budget.over(x.req.Rates.Cost(x.spent))
+	if all == "" && x.req.ModelBudget == (Budget{}) {
 		return
 	}
 	count := map[string]int{}
@@ -164,10 +164,8 @@ func (x *run) enforce(q *schedule.Queue) {
 	q.Remove(func(j schedule.Job) bool {
 		p := x.order[j.ID]
 		why := all
-		if why == "" {
-			if each = x.req.ModelBudget.over(x.req.Rates.Cost(p.model.spent)); each != "" {
-				why = p.model.ID + ": " + each
-			}
+		if each := x.req.ModelBudget.over(x.req.Rates.Cost(p.model.spent)); why == "" && each != "" {
+			why = p.model.ID + ": " + each
 		}
 		if why == "" {
 			return false
@@ -208,23 +206,35 @@ func (x *run) decided(p *planned, o job.Outcome, inBatch map[job.ID]bool) error 
 		return nil
 	}
 	x.queue(p.model.Executor).Remove(func(j schedule.Job) bool { return slices.Contains(same, x.order[j.ID]) })
+	said := o
+	said.Message = fmt.Sprintf("%s (found out with seed %d)", o.Message, p.spec.Seed)
+	said.Seconds, said.PeakMemoryMB, said.Energy, said.GPUs = nil, nil, nil, nil
+	said.Started = said.Finished
+	var replaced []results.Loss
 	for _, other := range same {
-		said := o
-		said.Message = fmt.Sprintf("%s (found out with seed %d)", o.Message, p.spec.Seed)
-		said.Seconds, said.PeakMemoryMB, said.Energy, said.GPUs = nil, nil, nil, nil
-		said.Started = said.Finished
-		replaced, err := x.replaced(other.spec, said.Started)
-		if err == nil {
-			err = results.OpenLosses(x.Home).Append(replaced)
-		}
-		if err == nil {
-			err = x.store.Save(other.spec, said, nil, nil)
-		}
+		lost, err := x.replaced(other.spec, said.Started)
 		if err != nil {
 			return err
 		}
-		x.lose(replaced, true)
-		x.book(ended{job: other.id, outcome: said})
+		replaced = append(replaced, lost...)
 	}
-	return x.store.Sync()
+	if err := results.OpenLosses(x.Home).Append(replaced); err != nil {
+		return err
+	}
+	for _, other := range same {
+		if err := x.store.Save(other.spec, said, nil, nil); err != nil {
+			return err
+		}
+	}
+	// What is told of is on disk.
+	if err := x.store.Sync(); err != nil {
+		return err
+	}
+	x.lose(replaced, true)
+	for _, other := range same {
+		own := said
+		own.Job = other.id
+		x.book(ended{job: other.id, outcome: own})
+	}
+	return nil
 }

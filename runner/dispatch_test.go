@@ -2,6 +2,8 @@ package runner
 
 import (
 	"errors"
+	"io/fs"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"bench/runner/job"
+	"bench/runner/schedule"
 	"bench/scoring/results"
 )
 
@@ -110,6 +113,36 @@ func TestUnsupportedIsDecidedOnce(t *testing.T) {
 	before := tried
 	if w.must(req); tried == before || tried > before+2 {
 		t.Errorf("with Retry it was tried %d times more, want one or two", tried-before)
+	}
+}
+
+// What one seed decides for the others is told of when it is on disk, and not
+// when the disk has refused it: then the next run decides anew.
+func TestDecidedSeedsAreToldOfWhenTheyAreOnDisk(t *testing.T) {
+	w := newWorld(t, succeed)
+	x := w.runner().newRun(w.request(3))
+	if err := x.plan(); err != nil {
+		t.Fatal(err)
+	}
+	first := x.order[0]
+	o := job.Outcome{TrainerOutcome: job.TrainerOutcome{Job: first.id, State: job.Failed, Failure: job.FailureUnsupported, Message: "no head"}}
+	x.book(ended{job: first.id, outcome: o})
+	x.dispatch = dispatch{queues: map[string]*schedule.Queue{}}
+	x.store.Disk.Dir = filepath.Join(w.home, "unplugged") // no Sync can succeed
+	if err := x.decided(first, o, nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("error %v", err)
+	}
+	if x.ended != 1 || w.events("job") != 1 {
+		t.Errorf("%d jobs have ended and %d were told of, want the first alone", x.ended, w.events("job"))
+	}
+	x.store.Disk.Dir = w.home
+	if err := x.decided(first, o, nil); err != nil || x.ended != 3 || w.events("job") != 3 {
+		t.Errorf("with a disk: %d jobs have ended, %d were told of: %v", x.ended, w.events("job"), err)
+	}
+	for _, p := range first.cell.jobs[1:] {
+		if kept, there, err := x.store.Outcome(p.id); err != nil || !there || kept.Message != "no head (found out with seed 4242)" {
+			t.Errorf("%s: %+v, %v, %v", p.id.Short(), kept, there, err)
+		}
 	}
 }
 

@@ -182,8 +182,8 @@ func (w *world) request(seeds int) Request {
 	return Request{Models: []*Model{{ID: "m", Revision: "r", Kind: "local", Trainer: "t", Executor: "scripted"}}, Datasets: w.sets, Protocol: p, Seeds: seeds}
 }
 
-func (w *world) run(ctx context.Context, req Request) (Report, error) {
-	r := &Runner{
+func (w *world) runner() *Runner {
+	return &Runner{
 		Home: w.home, Version: "test", Tasks: all.Lookup, Slots: 2, Results: results.Open(w.home),
 		Executor: func(string) (Executor, error) { return w.exec, nil },
 		OnEvent: func(e Event) {
@@ -192,7 +192,10 @@ func (w *world) run(ctx context.Context, req Request) (Report, error) {
 			w.mu.Unlock()
 		},
 	}
-	return r.Run(ctx, req)
+}
+
+func (w *world) run(ctx context.Context, req Request) (Report, error) {
+	return w.runner().Run(ctx, req)
 }
 
 func (w *world) must(req Request) Report {
