@@ -31,6 +31,7 @@ type claim struct {
 	specs    map[job.ID]job.Spec
 	attempt  int
 	executor string
+	expected float64 // seconds; 0: not known
 	lock     *flock.Flock
 	home     home
 }
@@ -44,6 +45,9 @@ type manifest struct {
 	Attempt int                 `json:"attempt"`
 	// Executor is the name of the executor that was asked to run it.
 	Executor string `json:"executor"`
+	// Expected is how many seconds it was expected to take when it was made; 0: that
+	// was not known.
+	Expected float64 `json:"expected_seconds,omitempty"`
 }
 
 const manifestSchema = 1
@@ -103,7 +107,7 @@ func (h home) scan() (mine []*claim, foreign map[job.ID]job.Dir, err error) {
 			if m == nil {
 				return errors.Join(os.RemoveAll(string(d)), l.Unlock())
 			}
-			mine = append(mine, &claim{dir: d, batch: m.Batch, specs: m.Specs, attempt: m.Attempt, executor: m.Executor, lock: l, home: h})
+			mine = append(mine, &claim{dir: d, batch: m.Batch, specs: m.Specs, attempt: m.Attempt, executor: m.Executor, expected: m.Expected, lock: l, home: h})
 			h.held.add(d)
 			return nil
 		})
@@ -168,8 +172,8 @@ func (h home) look(free func(job.Dir, *manifest, *flock.Flock) error) (map[job.I
 
 // create claims a new batch and lets fill write its in/ folder. It returns an
 // error that wraps errClaimed when another live process runs one of its jobs.
-func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, attempt int, fill func(job.Dir) error) (*claim, error) {
-	c := &claim{dir: h.dir(b.ID), batch: b, specs: specs, attempt: attempt, executor: executor, home: h}
+func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, attempt int, expected float64, fill func(job.Dir) error) (*claim, error) {
+	c := &claim{dir: h.dir(b.ID), batch: b, specs: specs, attempt: attempt, executor: executor, expected: expected, home: h}
 	err := h.exclusively(func() error {
 		held, err := h.look(func(_ job.Dir, _ *manifest, l *flock.Flock) error { return l.Unlock() })
 		if err != nil {
@@ -191,7 +195,7 @@ func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, at
 		if ok, err := c.lock.TryLock(); err != nil || !ok {
 			return fmt.Errorf("lock of batch %s: %w", b.ID.Short(), errors.Join(err, errClaimed))
 		}
-		text, err := json.Marshal(manifest{manifestSchema, c.batch, specs, attempt, executor})
+		text, err := json.Marshal(manifest{manifestSchema, c.batch, specs, attempt, executor, expected})
 		if err != nil {
 			return err
 		}

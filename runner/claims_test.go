@@ -31,13 +31,13 @@ func nothing(job.Dir) error { return nil }
 func TestClaimsExclude(t *testing.T) {
 	dir := t.TempDir()
 	b, specs := aBatch("a", "b")
-	first, err := homeAt(dir).create(b, specs, "process", 1, nothing)
+	first, err := homeAt(dir).create(b, specs, "process", 1, 0, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := homeAt(dir) // as another process has it
 	other, otherSpecs := aBatch("b", "c")
-	if _, err := h.create(other, otherSpecs, "process", 1, nothing); !errors.Is(err, errClaimed) {
+	if _, err := h.create(other, otherSpecs, "process", 1, 0, nothing); !errors.Is(err, errClaimed) {
 		t.Fatalf("job b was claimed twice: %v", err)
 	}
 	mine, foreign, err := h.scan()
@@ -82,7 +82,7 @@ func TestCreateUndoesAFailedFill(t *testing.T) {
 	h := homeAt(t.TempDir())
 	b, specs := aBatch("a")
 	full := errors.New("disk full")
-	if _, err := h.create(b, specs, "process", 1, func(job.Dir) error { return full }); !errors.Is(err, full) {
+	if _, err := h.create(b, specs, "process", 1, 0, func(job.Dir) error { return full }); !errors.Is(err, full) {
 		t.Fatalf("got %v", err)
 	}
 	mine, foreign, err := h.scan()
@@ -94,7 +94,7 @@ func TestCreateUndoesAFailedFill(t *testing.T) {
 func TestManifestOfAnotherVersionIsNotThrownAway(t *testing.T) {
 	h := homeAt(t.TempDir())
 	b, specs := aBatch("a")
-	c, err := h.create(b, specs, "process", 1, nothing)
+	c, err := h.create(b, specs, "process", 1, 0, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestClaimsComeAndGo(t *testing.T) {
 		all.Go(func() {
 			for i := range 50 {
 				b, specs := aBatch(job.ID(fmt.Sprintf("%d/%d", worker, i)))
-				c, err := h.create(b, specs, "process", 1, func(d job.Dir) error { return os.MkdirAll(d.In(), 0o777) })
+				c, err := h.create(b, specs, "process", 1, 0, func(d job.Dir) error { return os.MkdirAll(d.In(), 0o777) })
 				if err == nil {
 					err = c.drop()
 				}

@@ -75,8 +75,19 @@ func (x *run) recost() {
 		return
 	}
 	x.stale, x.costed = false, time.Now()
+	x.expect()
 	for _, name := range x.names {
 		x.queues[name].Cost(func(j schedule.Job) float64 { return x.cost(x.order[j.ID]) })
+	}
+}
+
+// expect sums up what the jobs will take that have not ended.
+func (x *run) expect() {
+	x.left = 0
+	for _, p := range x.order {
+		if !p.done && !p.stopped {
+			x.left += x.cost(p)
+		}
 	}
 }
 

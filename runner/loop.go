@@ -193,6 +193,9 @@ func (x *run) book(e ended) {
 		x.found(p, e.outcome)
 		return
 	}
+	if x.left = max(0, x.left-x.cost(p)); x.ended+1 == len(x.order) {
+		x.left = 0
+	}
 	x.end(p)
 	p.ran, p.outcome, p.scores = true, &e.outcome, e.scores
 	x.used.Add(Usage(e.outcome))
@@ -204,7 +207,7 @@ func (x *run) book(e ended) {
 		Type: "job", Model: p.spec.Model, Dataset: p.spec.Dataset, Seed: p.spec.Seed, Job: e.job, Batch: e.batch, Attempt: o.Attempt,
 		State: o.State, Failure: o.Failure, Message: o.Message, Step: o.Steps, Scores: e.scores, Seconds: o.Finished.Sub(o.Started).Seconds(),
 		Done: x.ended, Total: len(x.order), Log: x.store.Dir(e.job) + "/trainer.log",
-		Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs, GPUShare: o.GPUShare}, Used: &used,
+		Where: &Where{Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: o.GPUs, GPUShare: o.GPUShare}, Used: &used, Left: x.left,
 	})
 	if p.cell.left == 0 {
 		x.record(p.cell) // an error comes again, and is told of, at the end of the run

@@ -107,7 +107,10 @@ type Event struct {
 	Log     string         `json:"log,omitempty"`   // file
 	// Used is what was used: of a job by the attempt that counts, of a lost attempt
 	// by that, of the plan by all jobs of the request so far.
-	Used   *results.Usage  `json:"used,omitempty"`
+	Used *results.Usage `json:"used,omitempty"`
+	// Left is what the jobs of this run that have not ended will take of one slot, in
+	// seconds; 0: it is not known.
+	Left   float64         `json:"left,omitempty"`
 	Record *results.Record `json:"record,omitempty"`
 }
 
@@ -164,6 +167,7 @@ type run struct {
 	// are in spent.
 	wasted results.Usage
 	losses map[results.LossKey]bool
+	left   float64 // see Event.Left
 	dispatch
 	estimates schedule.Estimates
 	stopped   []error // *BudgetError
@@ -218,7 +222,8 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 	}
 	report := Report{Total: len(x.order), Cached: x.ended}
 	before := x.spent
-	x.emit(Event{Type: "plan", Done: report.Cached, Total: report.Total, Used: &before})
+	x.expect()
+	x.emit(Event{Type: "plan", Done: report.Cached, Total: report.Total, Used: &before, Left: x.left})
 	err := x.loop(ctx, &report)
 	for _, c := range x.cells {
 		if c.left > 0 || slices.ContainsFunc(c.jobs, func(p *planned) bool { return p.unsaved }) {
@@ -393,7 +398,11 @@ func (x *run) claim(ctx context.Context, b job.Batch) (*claim, error) {
 		}
 		b.Model.Path = path
 	}
-	return x.home.create(b, specs, m.Executor, attempt, func(d job.Dir) error {
+	expected := 0.0
+	for _, j := range b.Jobs {
+		expected += x.cost(x.jobs[j.ID])
+	}
+	return x.home.create(b, specs, m.Executor, attempt, expected, func(d job.Dir) error {
 		if err := x.missing(specs); err != nil {
 			return err
 		}

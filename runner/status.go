@@ -25,6 +25,8 @@ type Running struct {
 	Attempt int       `json:"attempt"`
 	Jobs    int       `json:"jobs"`
 	Ended   int       `json:"ended"` // jobs with an outcome
+	// Expected is how many seconds all its jobs were expected to take; 0: not known.
+	Expected float64 `json:"expected_seconds,omitempty"`
 	// Watched: a bench process looks after it. Else it goes on by itself, or has
 	// died; the next run of its models takes it over.
 	Watched bool `json:"watched"`
@@ -37,6 +39,22 @@ type Running struct {
 	Log     string   `json:"log"`            // file
 	// Waiting says what its start waits for, such as a GPU.
 	Waiting string `json:"waiting,omitempty"`
+}
+
+// Late says how many times as long as expected a batch has run by now; 0: it is
+// not late. Twice is late, and a minute more, since short batches vary.
+func (r Running) Late(now time.Time) float64 {
+	if r.Started.IsZero() {
+		return 0
+	}
+	return late(now.Sub(r.Started), r.Expected)
+}
+
+func late(ran time.Duration, expected float64) float64 {
+	if s := ran.Seconds(); expected > 0 && s > 2*expected+60 {
+		return s / expected
+	}
+	return 0
 }
 
 // Status lists the batches of a home, the longest running first. It takes none
@@ -82,7 +100,7 @@ func Status(path string) ([]Running, error) {
 }
 
 func running(d job.Dir, m manifest, watched bool) Running {
-	r := Running{Batch: m.Batch.ID, Model: m.Batch.Model.ID, Attempt: m.Attempt, Jobs: len(m.Specs), Watched: watched, Log: d.Log()}
+	r := Running{Batch: m.Batch.ID, Model: m.Batch.Model.ID, Attempt: m.Attempt, Jobs: len(m.Specs), Expected: m.Expected, Watched: watched, Log: d.Log()}
 	r.Started, r.Where = (&claim{dir: d}).begun()
 	r.Where.Executor = cmp.Or(r.Where.Executor, m.Executor)
 	if b := tail(d.Waiting(), 4<<10); b != nil {

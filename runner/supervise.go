@@ -35,6 +35,7 @@ type watch struct {
 	// lost holds what the trainer said of jobs that its surroundings made fail, a
 	// lost GPU or a full disk, and that get another try. nil: they get none.
 	lost        map[job.ID]string
+	said        bool                   // that it is late
 	lostOutcome map[job.ID]job.Outcome // of these, when the trainer wrote one
 	replacing   []results.Loss         // outcomes of earlier attempts that were replaced
 	accounted   time.Time              // see since
@@ -113,6 +114,7 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 				c.release()
 				return ended{requeue: w.rest(), err: err}
 			}
+			w.watchTime()
 		case r := <-done:
 			w.whereabouts(h)
 			w.events()
@@ -131,6 +133,16 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 			}
 			return w.finish(r.exit, r.err, report)
 		}
+	}
+}
+
+// watchTime tells, once, that the batch runs far longer than expected.
+func (w *watch) watchTime() {
+	ran := time.Since(w.begun)
+	if times := late(ran, w.claim.expected); times > 0 && !w.said {
+		w.said = true
+		b := w.claim.batch
+		w.emit(Event{Type: "warning", Batch: b.ID, Model: b.Model.ID, Message: fmt.Sprintf("a batch on %s runs for %v, %.1f times as long as expected", w.where.Host, ran.Round(time.Second), times)})
 	}
 }
 

@@ -137,7 +137,7 @@ func TestUnknowableBatchIsLeftAlone(t *testing.T) {
 			}
 			return w.exec, nil
 		}}
-	c, err := homeAt(w.home).create(b, specs, "gone", 1, nothing)
+	c, err := homeAt(w.home).create(b, specs, "gone", 1, 0, nothing)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestUnknowableBatchIsLeftAlone(t *testing.T) {
 		mine, specs[id] = append(mine, id), p.spec
 	}
 	b.ID = job.BatchID(mine)
-	if c, err = (homeAt(w.home)).create(b, specs, "gone", 1, nothing); err != nil {
+	if c, err = (homeAt(w.home)).create(b, specs, "gone", 1, 0, nothing); err != nil {
 		t.Fatal(err)
 	}
 	c.release()

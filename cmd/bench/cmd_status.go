@@ -77,7 +77,7 @@ func (a *app) status(home string) error {
 		return nil
 	}
 	for _, s := range sweeps {
-		fmt.Fprintln(a.stdout, s.line())
+		fmt.Fprintln(a.stdout, strings.Join(s.lines(), "\n"))
 	}
 	if len(list) == 0 {
 		fmt.Fprintln(a.stdout, "nothing is being trained in", home)
@@ -102,6 +102,9 @@ func (a *app) status(home string) error {
 		since := ""
 		if !r.Started.IsZero() {
 			since = time.Since(r.Started).Round(time.Second).String()
+			if times := r.Late(time.Now()); times > 0 {
+				since += fmt.Sprintf(" (%.1f times as long as expected)", times)
+			}
 		}
 		rows = append(rows, []string{r.Model, fmt.Sprintf("%d/%d", r.Ended, r.Jobs), r.Where.Executor + "@" + r.Where.Host, now, since, watched})
 	}

@@ -180,19 +180,17 @@ func (a *app) dryRun(ctx context.Context, s *sweep) error {
 func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, total forecast) {
 	rates := s.options.cost.rates()
 	batches := map[string]float64{} // expected seconds
-	// What finished jobs took says how much of a GPU a job has, and the power it
-	// takes from it.
+	// What finished jobs took says how much of a GPU a job has in a second, and the
+	// power it takes from it.
 	var done results.Usage
 	for _, j := range jobs {
 		if j.Done && j.Outcome.State == job.OK {
 			done.Add(runner.Usage(j.Outcome))
 		}
 	}
-	gpus, watts := 0.0, s.options.cost.watts
-	if done.GPUSeconds > 0 {
-		gpus = done.GPUSeconds / done.WallSeconds
-		watts = 3.6e6 * results.Rates{WattsPerGPU: watts}.Cost(done).KWh / done.GPUSeconds
-	}
+	now := rates
+	now.WattsPerGPU = s.options.cost.watts
+	second := now.Cost(done.Times(1 / max(done.WallSeconds, 1e-9)))
 	index := map[string]int{}
 	for _, j := range jobs {
 		m := j.Spec.Model
@@ -222,9 +220,8 @@ func (s *sweep) forecasts(jobs []runner.Planned, slots int) (list []forecast, to
 		default:
 			f.Unknown = 1
 		}
-		f.GPUHrs = f.Hours * gpus
-		f.KWh = f.GPUHrs * watts / 1000
-		f.CO2eKg, f.Price = f.KWh*s.options.cost.carbon, f.GPUHrs*s.options.cost.price
+		seconds := 3600 * f.Hours
+		f.GPUHrs, f.KWh, f.CO2eKg, f.Price = seconds*second.GPUHours, seconds*second.KWh, seconds*second.CO2eKg, seconds*second.Price
 		list[index[m]].add(f)
 	}
 	total.Type = "forecast"

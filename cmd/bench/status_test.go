@@ -8,6 +8,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bench/runner"
+
+	"github.com/gofrs/flock"
 )
 
 // What runs is seen from another terminal, also when the bench that began it is
@@ -73,7 +77,12 @@ func TestStatusOfASweep(t *testing.T) {
 	})
 	c.Process.Kill()
 	c.Wait()
-	path := filepath.Join(p.home, "sweeps", "mine", "progress.json")
+	has(t, p.run(0, "status").stdout, "has died or cannot write here at ") // its lock is free
+	paths, err := filepath.Glob(filepath.Join(p.home, "sweeps", "mine", "runs", "*.json"))
+	if err != nil || len(paths) != 1 {
+		t.Fatal(paths, err)
+	}
+	path := paths[0]
 	change := func(old, new string) {
 		t.Helper()
 		text, err := os.ReadFile(path)
@@ -84,7 +93,7 @@ func TestStatusOfASweep(t *testing.T) {
 	}
 	change(`"updated":"[^"]*"`, `"updated":"`+time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)+`"`)
 	has(t, p.run(0, "status").stdout, "has died or cannot write here at ", "bench sweep "+file)
-	has(t, p.run(0, "status", "--json").stdout, `{"type":"sweep","schema":1,"name":"mine"`, `"state":"silent"`)
+	has(t, p.run(0, "status", "--json").stdout, `{"type":"sweep","schema":2,"name":"mine"`, `"state":"silent"`)
 	change(`"updated":"[^"]*"`, `"updated":"2020-01-01T00:00:00Z"`)
 	if out := p.run(0, "status").stdout; strings.Contains(out, "sweep mine") {
 		t.Errorf("told after years:\n%s", out)
@@ -98,5 +107,70 @@ func TestStatusOfASweep(t *testing.T) {
 	p.run(0, "sweep", file)
 	if out := p.run(0, "status", "--json").stdout; out != "" {
 		t.Errorf("after its end:\n%s", out)
+	}
+}
+
+// Two benches at one sweep are one sweep: what each did adds up, a dead one is
+// told by its lock, and what it took is told with what is to come.
+func TestStatusOfTwoProcesses(t *testing.T) {
+	p := newCLI(t)
+	runs := filepath.Join(p.home, "sweeps", "both", "runs")
+	at := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(time.RFC3339) }
+	if err := os.MkdirAll(runs, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	process := func(name, host, state, rest string, began, ago time.Duration) {
+		put(t, filepath.Join(runs, name+".json"), `{"schema":2,"name":"both","file":"/f.yaml","host":"`+host+`","pid":7,"began":"`+at(ago+began)+`","updated":"`+at(ago)+`","state":"`+state+`","total":100,`+rest+
+			`,"rates":{"co2e_kg_per_kwh":0.5,"price_per_gpu_hour":2}}`)
+		put(t, filepath.Join(runs, name+".lock"), "")
+	}
+	// A had 10 jobs to begin with and 4 h of a GPU; B and C began when more had ended.
+	process("a", "ha", "running", `"done":30,"cached":10,"ran":20,"failed":1,"batches":2,"used_before":{"gpu_seconds":14400,"wall_seconds":14400,"joules":3600000},"used":{"gpu_seconds":7200,"wall_seconds":7200,"joules":3600000}`, 100*time.Second, 2*time.Second)
+	process("b", "hb", "running", `"done":28,"cached":18,"ran":10,"batches":3,"slot_seconds_left":36000,"used_before":{"gpu_seconds":1,"wall_seconds":1,"joules":1},"used":{"gpu_seconds":3600,"wall_seconds":3600,"joules":1200000}`, 100*time.Second, time.Second)
+	process("c", "hc", "running", `"done":21,"cached":16,"ran":5,"batches":4,"used_before":{},"used":{"gpu_seconds":3600,"wall_seconds":3600,"joules":0}`, 50*time.Second, 10*time.Second)
+	for _, name := range []string{"a", "b"} {
+		l := flock.New(filepath.Join(runs, name+".lock"))
+		if err := l.Lock(); err != nil {
+			t.Fatal(err)
+		}
+		defer l.Unlock()
+	}
+	// 10 + 20 + 10 + 5 jobs; 8 GPU hours in 8 h at 8.4 MJ. Of the 72 jobs that B knows
+	// to be open 55 are: 36,000 s × 55/72.
+	out := p.run(0, "status").stdout
+	has(t, out, "sweep both: 45 of 100 jobs, 1 failed, about ", "; 5 batches run, watched by process 7 on ha and process 7 on hb\n",
+		"  used 8.00 GPU hours, 2.33 kWh, 1.17 kg CO2e, price 16.00; about 7.64 GPU hours, 2.23 kWh, 1.11 kg CO2e, price 15.28 to come\n")
+	s := jsonLines(t, p.run(0, "status", "--json").stdout)[0]
+	if s["done"] != 45. || s["batches"] != 5. || s["state"] != "running" || len(s["processes"].([]any)) != 3 || s["processes"].([]any)[2].(map[string]any)["state"] != "silent" {
+		t.Errorf("%v", s)
+	}
+	// 100 s for 20 and 10 jobs: 55 jobs at 0.3 a second.
+	if left := s["seconds_left"].(float64); left < 180 || left > 186 {
+		t.Errorf("%v seconds to go, want 183", left)
+	}
+	// What the others wrote is forgotten when nobody lives; here two do.
+	process("a", "ha", "finished", `"done":100,"cached":10,"ran":20,"used_before":{},"used":{}`, 100*time.Second, 0)
+	if s := jsonLines(t, p.run(0, "status", "--json").stdout)[0]; s["state"] != "running" {
+		t.Errorf("one of two has finished: %v", s)
+	}
+	process("b", "hb", "finished", `"done":100,"cached":18,"ran":10,"used_before":{},"used":{}`, 100*time.Second, 0)
+	if out := p.run(0, "status", "--json").stdout; out != "" {
+		t.Errorf("both have finished: %s", out)
+	}
+}
+
+// A batch that runs far longer than expected stands out.
+func TestStatusTellsStragglers(t *testing.T) {
+	for _, c := range []struct {
+		ran, expected, want float64
+	}{{1000, 0, 0}, {100, 50, 0}, {161, 50, 3.22}, {704, 320, 2.2}, {700, 330, 0}} {
+		now := time.Now()
+		r := runner.Running{Started: now.Add(-time.Duration(c.ran * float64(time.Second))), Expected: c.expected}
+		if got := r.Late(now); got != c.want {
+			t.Errorf("%v s of %v: %v, want %v", c.ran, c.expected, got, c.want)
+		}
+	}
+	if (runner.Running{Expected: 1}).Late(time.Now()) != 0 {
+		t.Error("a batch that has not begun is late")
 	}
 }

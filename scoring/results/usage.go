@@ -63,6 +63,11 @@ func (u *Usage) Add(v Usage) {
 	u.EstimatedJoules += v.EstimatedJoules
 }
 
+// Times is f times u, for what is still to come at the same rate.
+func (u Usage) Times(f float64) Usage {
+	return Usage{f * u.WallSeconds, f * u.GPUSeconds, f * u.Joules, f * u.EstimatedSeconds, f * u.EstimatedJoules}
+}
+
 // Usage is what the replicate took: its seconds and, on cuda, these times the
 // GPUs and its share of them.
 func (p Replicate) Usage() Usage {
