@@ -173,11 +173,20 @@ func (c *Container) discard(ctx context.Context, err error) error {
 // files in volumes through it; or finds it. It belongs to whoever knows the
 // labels. The error is of kind NameTaken if the labels of the one there differ.
 func (e *Engine) Hold(ctx context.Context, name, image string, mounts []Mount, labels map[string]string) (*Container, error) {
-	s := Spec{Image: image, Mounts: mounts, UID: 65534, GID: 65534, MemoryBytes: 64 << 20, TmpBytes: 1 << 20, CPUs: 1, Labels: labels}
+	s := Spec{Image: image, Mounts: mounts, UID: holderID, GID: holderID, MemoryBytes: 64 << 20, TmpBytes: 1 << 20, CPUs: 1, Labels: labels}
+	return e.hold(ctx, name, s)
+}
+
+// holderID is the user and group of containers through which bench works itself:
+// nobody.
+const holderID = 65534
+
+// hold makes or finds the container of s, which is not started.
+func (e *Engine) hold(ctx context.Context, name string, s Spec) (*Container, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	img, err := e.Image(ctx, image)
+	img, err := e.Image(ctx, s.Image)
 	if err != nil {
 		return nil, err
 	}

@@ -76,12 +76,11 @@ func (s Shelf) Mount(target string) Mount {
 // completeFile lies in a volume when all files of its content are there.
 const completeFile = ".bench-complete"
 
-// Sizes of what is sent at a time: small files go together up to the one, and
-// a file of the other goes alone, since what was cut is sent again.
-const (
-	parcelBytes = 32 << 20
-	aloneBytes  = 8 << 20
-)
+// parcelBytes is up to how much small files go together.
+const parcelBytes = 32 << 20
+
+// mismatches is how often files that arrived damaged are sent again.
+const mismatches = 2
 
 // fillPoll is how often whoever waits for another process to fill a volume looks.
 const fillPoll = 500 * time.Millisecond
@@ -90,7 +89,10 @@ const fillPoll = 500 * time.Millisecond
 // shows it at target, by which it is looked at, and which keeps it from being
 // removed meanwhile.
 //
-// Files that arrived whole before something was cut are not sent again. Of
+// What arrived before something was cut is not sent again: files, and parts of
+// large ones. All of it is compared with its digest where it is, by a program
+// that runs in a container of s.Image; if that has no shell for it, large files
+// are sent in one, and all is read back. Of
 // several processes that want the same content on one engine, one sends it: it
 // holds a file's lock and, since not everybody sees that file, the name of a
 // container, which the engine gives to one only. One that died on the way, or
@@ -123,6 +125,8 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 	var moved time.Time  // when it was last seen to make some
 	var arrived int64    // the most that was there when a transfer began
 	failures := 0        // since then
+	damaged := 0         // how often files arrived that were not what was sent
+	bad := &damageError{}
 	for {
 		var complete bool
 		err := e.Persist(ctx, func() error {
@@ -142,13 +146,13 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 		}
 		var filler *Container
 		err = e.Persist(ctx, func() (err error) {
-			filler, err = e.Hold(ctx, name, s.Image, []Mount{{Volume: s.Volume(), Labels: s.Labels(), Target: target, Writable: true}}, labels)
+			filler, err = e.filler(ctx, s, name, target, labels)
 			return err
 		})
 		switch {
 		case err == nil:
 			var there int64
-			there, err = e.fill(ctx, s, filler, target)
+			there, err = e.fill(ctx, s, filler, target, bad)
 			// ctx may be over; the name must be free all the same.
 			removal, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.t.long)
 			removeErr := filler.Remove(removal)
@@ -164,6 +168,15 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 			}
 			if IsKind(err, NoSpace) && e.evict(ctx, s, 0) > 0 {
 				continue
+			}
+			if errors.As(err, &bad) {
+				if changed := bad.changed(); changed != nil {
+					return changed
+				}
+				if damaged++; damaged <= mismatches {
+					continue
+				}
+				return &Error{Kind: Damaged, Op: "send " + s.Kind, Host: e.host, Err: err, Hint: "the memory or the disk of the host may be faulty: see what its kernel says (dmesg)"}
 			}
 			if !IsKind(err, Unreachable) && !IsKind(err, Gone) {
 				return err
@@ -191,8 +204,14 @@ func (e *Engine) Fill(ctx context.Context, s Shelf, seen *Container, target stri
 				continue
 			}
 			now := e.arrived(ctx, s, seen, target)
+			var st State
+			if err == nil {
+				st, err = holder.Inspect(ctx)
+			}
 			switch {
 			case err != nil: // the next call may tell
+			case st.Status == "running": // it compares what has arrived
+				moved = time.Now()
 			case other == nil || holder.id != other.id || now != progress:
 				other, progress, moved = holder, now, time.Now()
 			case time.Since(moved) > e.t.stale:
@@ -242,35 +261,48 @@ func (s Shelf) say(format string, a ...any) {
 	}
 }
 
+// look tells how long a file is in the volume that c shows at target, -1 if it is
+// not there.
+func look(ctx context.Context, c *Container, target string) func(name string) (int64, error) {
+	return func(name string) (int64, error) {
+		i, err := c.Stat(ctx, path.Join(target, name))
+		if errors.Is(err, fs.ErrNotExist) || err == nil && !i.Mode.IsRegular() {
+			return -1, nil
+		}
+		return i.Size, err
+	}
+}
+
 // arrived is the size of what is there of the content; -1 if it cannot be told.
 func (e *Engine) arrived(ctx context.Context, s Shelf, c *Container, target string) int64 {
-	var sum int64
-	for _, f := range s.Content.Files {
-		i, err := c.Stat(ctx, path.Join(target, f.Name))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return -1
-		}
-		sum += i.Size
+	_, there, err := s.Content.Missing(false, look(ctx, c, target))
+	if err != nil {
+		return -1
 	}
-	return sum
+	return there
 }
 
 // fill sends what is not there yet, through a container that shows the volume
-// at target. It returns how much was there already.
-func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string) (there int64, err error) {
-	var todo []content.File
-	for _, f := range s.Content.Files {
-		i, err := c.Stat(ctx, path.Join(target, f.Name))
-		switch {
-		case err == nil && i.Mode.IsRegular() && i.Size == f.Size:
-			// Written in one go, in the order of its bytes, below a name that stands
-			// for this content: of this size, it is whole.
-			there += f.Size
-			continue
-		case err != nil && !errors.Is(err, fs.ErrNotExist):
-			return there, err
+// at target. It returns how much was there already. bad are files that are there
+// and damaged.
+func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string, bad *damageError) (there int64, err error) {
+	whole := false
+	if s.Content.Split() {
+		joins, err := e.joins(ctx, s.Image)
+		if err != nil {
+			return 0, err
 		}
-		todo = append(todo, f)
+		whole = !joins
+	}
+	seen := look(ctx, c, target)
+	todo, there, err := s.Content.Missing(whole, func(name string) (int64, error) {
+		if bad.names(name) {
+			return -1, nil
+		}
+		return seen(name)
+	})
+	if err != nil {
+		return there, err
 	}
 	began, sent := time.Now(), int64(0)
 	next := began.Add(10 * time.Second)
@@ -280,20 +312,25 @@ func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string)
 			s.say("sending %s to %s: %d of %d MB", s.Kind, e.host, (there+sent+n)/1e6, s.Content.Bytes/1e6)
 		}
 	}
+	manifest := s.Content.Manifest()
+	frame := append(folders(s.Content.Files), Entry{Name: content.ManifestName, Mode: 0o644, Size: int64(len(manifest)), Open: Bytes(manifest)})
+	if err := c.Put(ctx, target, owned(frame), nil); err != nil {
+		return there, err
+	}
 	for len(todo) > 0 {
 		n, size := 1, todo[0].Size
-		for n < len(todo) && size < parcelBytes && todo[0].Size < aloneBytes && todo[n].Size < aloneBytes {
+		for n < len(todo) && size+todo[n].Size <= parcelBytes {
 			size += todo[n].Size
 			n++
 		}
-		if err := c.Put(ctx, target, Entries(todo[:n]), tell); err != nil {
+		if err := c.Put(ctx, target, parcel(todo[:n]), tell); err != nil {
 			return there, err
 		}
 		sent += size
 		todo = todo[n:]
 	}
-	if now := e.arrived(ctx, s, c, target); now != s.Content.Bytes {
-		return there, &Error{Kind: Unreachable, Op: "send " + s.Kind, Host: e.host, Err: fmt.Errorf("%d of %d bytes arrived", now, s.Content.Bytes), Hint: hintUnreachable}
+	if err := e.compare(ctx, s, c, target); err != nil {
+		return there, err
 	}
 	text, err := json.Marshal(map[string]any{"digest": s.Content.Digest, "files": len(s.Content.Files), "bytes": s.Content.Bytes})
 	if err != nil {
@@ -310,18 +347,48 @@ func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string)
 
 // Entries are files, readable for all, with the folders that they are in.
 func Entries(files []content.File) []Entry {
-	folders := map[string]bool{}
+	entries := folders(files)
+	for _, f := range files {
+		entries = append(entries, Entry{Name: f.Name, Mode: 0o644, Size: f.Size, Open: func() (io.ReadCloser, error) { return os.Open(f.Path) }})
+	}
+	return entries
+}
+
+// folders are those that files are in.
+func folders(files []content.File) []Entry {
+	names := map[string]bool{}
 	for _, f := range files {
 		for d := path.Dir(f.Name); d != "."; d = path.Dir(d) {
-			folders[d] = true
+			names[d] = true
 		}
 	}
 	var entries []Entry
-	for _, d := range slices.Sorted(maps.Keys(folders)) {
+	for _, d := range slices.Sorted(maps.Keys(names)) {
 		entries = append(entries, Entry{Name: d, Dir: true, Mode: 0o755})
 	}
-	for _, f := range files {
-		entries = append(entries, Entry{Name: f.Name, Mode: 0o644, Size: f.Size, Open: func() (io.ReadCloser, error) { return os.Open(f.Path) }})
+	return entries
+}
+
+// parcel is what is sent in one go; the folders of whole files are there.
+func parcel(parts []content.Part) []Entry {
+	var split []content.File
+	var entries []Entry
+	for _, p := range parts {
+		if p.Name != p.File.Name {
+			split = append(split, content.File{Name: p.Name})
+			if p.Offset == 0 { // what parts are joined in: the volume's own folder is root's
+				entries = append(entries, Entry{Name: p.File.Name, Mode: 0o644, Open: Bytes(nil)})
+			}
+		}
+		entries = append(entries, Entry{Name: p.Name, Mode: 0o644, Size: p.Size, Open: p.Open})
+	}
+	return owned(append(folders(split), entries...))
+}
+
+// owned gives entries to the user of the program that compares.
+func owned(entries []Entry) []Entry {
+	for i := range entries {
+		entries[i].UID, entries[i].GID = holderID, holderID
 	}
 	return entries
 }

@@ -127,6 +127,66 @@ func TestFillResumes(t *testing.T) {
 	}
 }
 
+// A large file goes on in the middle, with the part that was cut.
+func TestFillResumesInside(t *testing.T) {
+	l := newLab(t)
+	l.image = containertest.Base(t, l.e)
+	c := randomTree(t, map[string]int{"weights.bin": 150 << 20, "sub/config.json": 100})
+	way := containertest.LayCable(t)
+	e := way.Open()
+	e.Hurry()
+	s, seen := l.shelf(e, "model", c)
+	before := way.Sent()
+	way.CutSending(110 << 20) // in the fourth part of 32 MiB
+	if err := e.Fill(t.Context(), s, seen, "/bench/model"); err != nil {
+		t.Fatal(err)
+	}
+	l.same(seen, c)
+	if sent := way.Sent() - before; way.Cuts() != 1 || sent > c.Bytes+33<<20 {
+		t.Errorf("%d MiB were sent for %d MiB, with %d cuts", sent>>20, c.Bytes>>20, way.Cuts())
+	}
+	if n, err := e.VolumeBytes(t.Context(), s.Volume()); err != nil || n > c.Bytes+1<<20 {
+		t.Errorf("%d MiB lie there: %v", n>>20, err)
+	}
+}
+
+// What has the right size and the wrong content is sent again; what changed on
+// this machine is not sent at all.
+func TestFillCompares(t *testing.T) {
+	l := newLab(t)
+	for _, image := range []string{l.image, containertest.Base(t, l.e)} { // without a shell, and with one
+		l.image = image
+		c := randomTree(t, map[string]int{"sub/weights.bin": 1 << 20, "config.json": 100})
+		s, seen := l.shelf(l.e, "model", c)
+		way, err := l.e.Hold(t.Context(), "bench-test-wrong-"+rand.Text()[:8], l.image, []containers.Mount{{Volume: s.Volume(), Target: "/m", Writable: true}},
+			map[string]string{containers.LabelInstance: l.instance})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wrong := make([]byte, 1<<20)
+		if err := way.Put(t.Context(), "/m", []containers.Entry{{Name: "sub", Dir: true, Mode: 0o755}, {Name: "sub/weights.bin", Mode: 0o644, Size: 1 << 20, Open: containers.Bytes(wrong)}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.e.Fill(t.Context(), s, seen, "/bench/model"); err != nil {
+			t.Fatal(err)
+		}
+		l.same(seen, c)
+
+		c = randomTree(t, map[string]int{"weights.bin": 1 << 20})
+		if err := os.WriteFile(c.Files[0].Path, wrong, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, seen = l.shelf(l.e, "model", c)
+		if err := l.e.Fill(t.Context(), s, seen, "/bench/model"); !errors.Is(err, content.ErrChanged) {
+			t.Errorf("a file that changed: %v", err)
+		}
+	}
+	probes, err := l.e.Find(t.Context(), map[string]string{containers.LabelBatch: "shell"})
+	if err != nil || len(probes) > 0 {
+		t.Errorf("left are %d containers, %v", len(probes), err)
+	}
+}
+
 // Of many that want the same content, one sends it, also if they are in
 // processes of their own; and one that died on the way is replaced.
 func TestFillOnce(t *testing.T) {

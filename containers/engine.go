@@ -87,6 +87,7 @@ type Engine struct {
 	gpus   []GPU // of the last successful probe
 	probed bool
 	given  map[string][]string // GPUs of running containers, by id
+	shells map[string]bool     // which images have a shell, see joins
 }
 
 // timing holds the deadlines; tests shorten them.

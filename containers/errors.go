@@ -28,6 +28,7 @@ const (
 	Gone                         // the container is not there, or no more
 	BuildFailed                  // a step of an image build failed
 	Registry                     // a registry said no, or could not be reached
+	Damaged                      // files arrive on the engine's machine as others than were sent
 	Refused                      // anything else that the engine said no to
 )
 
@@ -63,6 +64,8 @@ func (e *Error) Error() string {
 		s += "the Docker engine's disk is full"
 	case Gone:
 		s += "there is no such container"
+	case Damaged:
+		s += "files arrive damaged at " + e.Host
 	case BuildFailed:
 		s += "the build failed"
 	case Registry:
@@ -174,12 +177,10 @@ func classify(err error) (Kind, string) {
 		}
 		return Unreachable, hintUnreachable
 	}
-	text := strings.ToLower(err.Error())
-	for _, p := range phrases {
-		if strings.Contains(text, p.text) {
-			return p.kind, p.hint
-		}
+	if kind, hint, ok := phrased(err.Error()); ok {
+		return kind, hint
 	}
+	text := strings.ToLower(err.Error())
 	switch {
 	case cerrdefs.IsNotFound(err) && strings.Contains(text, "no such image"):
 		return ImageMissing, ""
@@ -187,6 +188,17 @@ func classify(err error) (Kind, string) {
 		return Gone, ""
 	}
 	return Refused, ""
+}
+
+// phrased finds the kind of what an engine, or a program on its machine, says.
+func phrased(said string) (kind Kind, hint string, ok bool) {
+	said = strings.ToLower(said)
+	for _, p := range phrases {
+		if strings.Contains(said, p.text) {
+			return p.kind, p.hint, true
+		}
+	}
+	return Refused, "", false
 }
 
 // hintUnreachable is what to do when nothing answers.

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/docker/docker/api/types/container"
 )
@@ -50,7 +48,7 @@ func (e *Engine) GPUs(ctx context.Context, image string) ([]GPU, error) {
 	}
 	const basic, format = "--query-gpu=index,uuid,name,memory.total,mig.mode.current", "--format=csv,noheader,nounits"
 	out, code, err := e.smi(ctx, image, basic+",memory.used,compute_cap,driver_version", format)
-	if err == nil && code != 0 && code != noSMI { // old drivers do not know all of it
+	if err == nil && code != 0 && code != noProgram { // old drivers do not know all of it
 		out, code, err = e.smi(ctx, image, basic, format)
 	}
 	if err != nil {
@@ -73,46 +71,20 @@ func (e *Engine) GPUs(ctx context.Context, image string) ([]GPU, error) {
 	return slices.Clone(gpus), nil
 }
 
-// noSMI is the exit code where the engine's toolkit put no nvidia-smi.
-const noSMI = 127
-
-// smi runs nvidia-smi in a container with all GPUs. The code is noSMI if there
+// smi runs nvidia-smi in a container with all GPUs. The code is noProgram if there
 // are none to be had.
 func (e *Engine) smi(ctx context.Context, image string, args ...string) (stdout []byte, code int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, e.t.long)
-	defer cancel()
-	// The name differs each time: two programs may probe at once.
-	name := fmt.Sprintf("bench-probe-%x", time.Now().UnixNano())
-	c, err := e.Start(ctx, name, Spec{
+	stdout, code, err = e.run(ctx, "bench-probe", Spec{
 		Image: image, Entrypoint: []string{"nvidia-smi"}, Args: args, GPUs: []string{allGPUs},
-		UID: 65534, GID: 65534, MemoryBytes: 1 << 30, Pids: 64, TmpBytes: 16 << 20,
+		UID: holderID, GID: holderID, MemoryBytes: 1 << 30, Pids: 64, TmpBytes: 16 << 20,
 		Env:   map[string]string{"NVIDIA_DRIVER_CAPABILITIES": "utility"},
 		Notes: map[string]string{LabelBatch: "probe"},
 	})
-	switch {
-	case IsKind(err, GPURefused), IsKind(err, Refused):
+	if IsKind(err, GPURefused) || IsKind(err, Refused) {
 		// An engine that refuses any container will say so to the next Start.
-		return nil, noSMI, nil
-	case err != nil:
-		return nil, 0, err
+		return nil, noProgram, nil
 	}
-	defer func() {
-		// ctx may be over; the container must go all the same.
-		removal, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.t.call)
-		defer cancel()
-		if removeErr := c.Remove(removal); err == nil && removeErr != nil {
-			err = removeErr
-		}
-	}()
-	exit, err := c.Wait(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	var printed, remarks bytes.Buffer
-	if err := c.Logs(ctx, &printed, &remarks); err != nil {
-		return nil, 0, err
-	}
-	return printed.Bytes(), exit.Code, nil
+	return stdout, code, err
 }
 
 // parseCards reads nvidia-smi's answer to GPUs' query, one line per card. It

@@ -58,6 +58,19 @@ func open(t testing.TB, h containers.Host) *containers.Engine {
 	return e
 }
 
+// Base returns an image with a shell and the usual programs: $BENCH_TEST_BASE.
+func Base(t testing.TB, e *containers.Engine) string {
+	t.Helper()
+	base := os.Getenv("BENCH_TEST_BASE")
+	if base == "" {
+		Need(t, "docker", "BENCH_TEST_BASE does not name a base image")
+	}
+	if _, err := e.Image(t.Context(), base); err != nil {
+		Need(t, "docker", err.Error())
+	}
+	return base
+}
+
 // Instance returns a value for containers.LabelInstance that no other test
 // has, and removes all containers with it at the end.
 func Instance(t testing.TB, e *containers.Engine) string {

@@ -2,14 +2,12 @@ package docker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strings"
 
 	"bench/containers"
 	"bench/internal/content"
-	"bench/runner"
 	"bench/runner/job"
 	"bench/runner/kept"
 )
@@ -78,9 +76,9 @@ func (e *executor) give(h *handle, threads int) (given, error) {
 		if err != nil {
 			return given{}, err
 		}
-		c, err := e.tree(s.Files)
+		c, err := e.sums.Tree(s.Files)
 		if err != nil {
-			return given{}, fmt.Errorf("model %s: %w", h.b.Model.ID, err)
+			return given{}, precondition(fmt.Errorf("model %s: %w", h.b.Model.ID, err), "")
 		}
 		shelve("model", insideModel, c)
 	}
@@ -89,7 +87,7 @@ func (e *executor) give(h *handle, threads int) (given, error) {
 		return given{}, err
 	}
 	if len(rows) > 0 {
-		c, err := e.tree(rows)
+		c, err := e.sums.Tree(rows)
 		if err != nil {
 			return given{}, err
 		}
@@ -139,13 +137,4 @@ func letters(in string) (own []containers.Entry, rows []content.File, err error)
 		}
 	}
 	return append([]containers.Entry{{Name: "in", Dir: true, Mode: 0o755}}, containers.Entries(others)...), rows, nil
-}
-
-// tree computes what stands for files.
-func (e *executor) tree(files []content.File) (content.Tree, error) {
-	t, err := e.sums.Tree(files)
-	if errors.Is(err, content.ErrChanged) {
-		return t, &runner.PreconditionError{What: err.Error(), Hint: "run again when nothing writes to it"}
-	}
-	return t, err
 }

@@ -351,6 +351,9 @@ func key(b job.Batch, d job.Dir) string { return string(b.ID) + " " + string(d) 
 // precondition turns errors that the user can do something about into
 // *runner.PreconditionError.
 func precondition(err error, buildHint string) error {
+	if errors.Is(err, content.ErrChanged) {
+		return &runner.PreconditionError{What: err.Error(), Hint: "run again when nothing writes to it"}
+	}
 	own, ok := errors.AsType[*containers.Error](err)
 	if !ok {
 		return err
@@ -358,7 +361,7 @@ func precondition(err error, buildHint string) error {
 	switch own.Kind {
 	case containers.ImageMissing:
 		return &runner.PreconditionError{What: "the Docker engine does not have the trainer's image", Hint: cmp.Or(buildHint, "bench image build"), Err: err}
-	case containers.Unreachable, containers.Denied, containers.GPURefused, containers.MountRefused, containers.NoSpace, containers.NameTaken:
+	case containers.Unreachable, containers.Denied, containers.GPURefused, containers.MountRefused, containers.NoSpace, containers.NameTaken, containers.Damaged:
 		return &runner.PreconditionError{What: "the Docker engine cannot run this", Hint: own.Hint, Err: err}
 	}
 	return err
