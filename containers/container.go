@@ -82,6 +82,12 @@ func (e *Engine) Start(ctx context.Context, name string, s Spec) (*Container, er
 		case err == nil:
 			return c, nil
 		case IsKind(err, Gone): // removed by somebody between two of our calls
+		case IsKind(err, Refused) && !since.IsZero():
+			// An engine that is killed while it starts a container does not know what
+			// to do with that one afterwards ("id already in use", "task … already
+			// exists"); c.start has removed it.
+			since = time.Time{}
+			continue
 		case !IsKind(err, Unreachable):
 			return nil, err
 		}

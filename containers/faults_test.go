@@ -92,6 +92,27 @@ func TestStartThroughLostAnswers(t *testing.T) {
 	}
 }
 
+// An engine that was killed while it started the container refuses to start it
+// later; another one is made. What is refused also then is an error.
+func TestStartAfterHalfAStart(t *testing.T) {
+	for refusals, works := range map[int]bool{1: true, 2: false} {
+		f := newFake()
+		f.fault = func(m string, n int) error {
+			switch {
+			case m == "Start" && n == 1:
+				return io.ErrUnexpectedEOF
+			case m == "Start" && n <= 1+refusals:
+				return fmt.Errorf("id already in use: %w", errdefs.ErrInternal)
+			}
+			return nil
+		}
+		_, err := f.open(t).Start(t.Context(), "bench-1", plain)
+		if works && (err != nil || f.state.Status != "running" || f.calls["Create"] < 2) || !works && (!IsKind(err, Refused) || f.state != nil) {
+			t.Errorf("after %d refusals: %v; it was made %d times", refusals, err, f.calls["Create"])
+		}
+	}
+}
+
 // Files are sent before the program starts, again after the engine was away,
 // and also into a container that an earlier process left. Where they cannot be
 // had, no container is left.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,9 +22,10 @@ import (
 
 // cli runs bench as a process of its own, on one HOME.
 type cli struct {
-	t    testing.TB
-	home string
-	env  []string // further variables
+	t     testing.TB
+	home  string
+	env   []string      // further variables
+	limit time.Duration // of each command; 0: 5 minutes
 }
 
 func newCLI(t testing.TB) *cli {
@@ -38,7 +40,7 @@ func (p *cli) command(args ...string) *exec.Cmd {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(p.limit, 5*time.Minute))
 	p.t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, path, args...)
 	c.Dir = p.t.TempDir()

@@ -68,7 +68,7 @@ func TestSlurmSweepSurvives(t *testing.T) {
 	p := newCLI(t)
 	p.env = []string{"SLURM_CONF=" + c.Conf}
 	l := &ledger{p: p}
-	last := p.soak(kills(t), 1200*time.Millisecond, l.look, "sweep", file)
+	last, _ := p.soak(kills(t), 1200*time.Millisecond, l.look, "sweep", file)
 	l.complete(72, 6*4, whole.predictions())
 	if n := strings.Count(last.stdout, "sample-ner"); n != 6 {
 		t.Errorf("%d rows for sample-ner, want 6\n%s", n, last.stdout)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -161,39 +160,23 @@ func (s *soak) check() {
 	}
 }
 
-// kill ends all processes of a host, containers included, as a power cut does.
-func (s *soak) kill(i int) {
-	s.hosts[i].Kill()
-	dir := filepath.Dir(strings.TrimPrefix(s.hosts[i].Host, "unix://"))
-	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, path := range all {
-		line, err := os.ReadFile(path)
-		var pid int
-		if err == nil && strings.Contains(string(line), dir) {
-			if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil && pid != os.Getpid() {
-				syscall.Kill(pid, syscall.SIGKILL)
-			}
-		}
-	}
-}
-
 func TestSweepSurvivesItsOwnDeath(t *testing.T) {
-	s := startSoak(t, 100*time.Millisecond, 4*time.Second, "copy")
 	n := 4
 	if soaking() {
 		n = kills(t)
 	}
-	s.soak(n, 3*time.Second, s.l.look, "sweep", s.file)
+	// The work takes longer than all kills together: 18 batches of 4 jobs, 4 at a time.
+	s := startSoak(t, time.Duration(n)*110*time.Millisecond, 4*time.Second, "copy")
+	if _, made := s.soak(n, 3*time.Second, s.l.look, "sweep", s.file); made != n {
+		t.Errorf("all was done after %d kills, before the other %d", made, n-made)
+	}
 	s.check()
 }
 
 func TestSweepSurvivesTheDeathOfAHost(t *testing.T) {
 	s := startSoak(t, 300*time.Millisecond, 4*time.Second, "copy")
 	c, said := s.begin(8)
-	s.kill(1)
+	s.hosts[1].PowerCut()
 	eventually(t, "the host is given up", func() bool { return strings.Contains(said.String(), "host two: ") })
 	s.l.look()
 	s.hosts[1].Up() // it takes part again, and what it still holds of old batches harms nothing
@@ -219,6 +202,9 @@ func TestSweepSurvivesEngines(t *testing.T) {
 		if err := json.Unmarshal(b, &o); err != nil || o.Attempt != 1 {
 			t.Errorf("job %s took %d attempts: a restarted engine is no reason for another one; %v", id.Short(), o.Attempt, err)
 		}
+	}
+	if t.Failed() {
+		t.Log(said)
 	}
 }
 

@@ -34,11 +34,11 @@ func kills(t *testing.T) int {
 
 // soak starts the command again and again, killing it after a random time,
 // until it was killed often enough, and lets it end then. After each kill look
-// is called, and the same command must find everything as it was left.
-func (p *cli) soak(kills int, longest time.Duration, look func(), args ...string) result {
+// is called, and the same command must find everything as it was left. made is
+// how often it was killed before all was done.
+func (p *cli) soak(kills int, longest time.Duration, look func(), args ...string) (last result, made int) {
 	p.t.Helper()
-	done := 0
-	for done < kills {
+	for made < kills {
 		c := p.command(args...)
 		var said bytes.Buffer
 		c.Stderr = &said
@@ -50,18 +50,18 @@ func (p *cli) soak(kills int, longest time.Duration, look func(), args ...string
 		select {
 		case err := <-end:
 			if err != nil {
-				p.t.Fatalf("bench ended by itself after %d kills: %v\n%s", done, err, said.String())
+				p.t.Fatalf("bench ended by itself after %d kills: %v\n%s", made, err, said.String())
 			}
-			p.t.Logf("all done after %d kills", done)
-			return p.run(0, args...)
+			p.t.Logf("all done after %d kills", made)
+			return p.run(0, args...), made
 		case <-time.After(rand.N(longest)):
 			c.Process.Signal(syscall.SIGKILL)
 			<-end
-			done++
+			made++
 		}
 		look()
 	}
-	return p.run(0, args...)
+	return p.run(0, args...), made
 }
 
 // ledger checks that what has ended stays as it is.
@@ -158,7 +158,7 @@ func TestKilledRunSurvives(t *testing.T) {
 	first := whole.run(0, args...)
 	p := newCLI(t)
 	l := &ledger{p: p}
-	last := p.soak(kills(t), max(first.wall, time.Second)/8, l.look, args...)
+	last, _ := p.soak(kills(t), max(first.wall, time.Second)/8, l.look, args...)
 	l.complete(60, 4, whole.predictions())
 	if last.stdout != first.stdout {
 		t.Errorf("table\n%s\nand undisturbed\n%s", last.stdout, first.stdout)

@@ -44,13 +44,13 @@ var extras atomic.Int32
 // machine's packet filter alone: "none" would delete the other engine's bridge.
 func StartExtra(t testing.TB, liveRestore, gpus bool) *Extra {
 	t.Helper()
-	return startExtra(t, liveRestore, gpus, 0, nil)
+	return startExtra(t, liveRestore, gpus, 0, nil, nil)
 }
 
 // StartSmall starts an engine whose disk holds so many megabytes.
 func StartSmall(t testing.TB, megabytes int) *Extra {
 	t.Helper()
-	return startExtra(t, false, false, megabytes, nil)
+	return startExtra(t, false, false, megabytes, nil, nil)
 }
 
 // StartTLS starts an engine that also listens on a port of the loopback
@@ -62,11 +62,13 @@ func StartTLS(t testing.TB) (x *Extra, address string, c *Authority) {
 	server := c.Issue("127.0.0.1")
 	address = fmt.Sprintf("127.0.0.1:%d", FreePort(t))
 	x = startExtra(t, true, false, 0, []string{"-H", "tcp://" + address, "--tlsverify",
-		"--tlscacert", filepath.Join(server, "ca.pem"), "--tlscert", filepath.Join(server, "cert.pem"), "--tlskey", filepath.Join(server, "key.pem")})
+		"--tlscacert", filepath.Join(server, "ca.pem"), "--tlscert", filepath.Join(server, "cert.pem"), "--tlskey", filepath.Join(server, "key.pem")}, nil)
 	return x, "tcp://" + address, c
 }
 
-func startExtra(t testing.TB, liveRestore, gpus bool, megabytes int, args []string) *Extra {
+// startExtra gives the data folder, which is not there yet, to fill before the
+// first start; fill may be nil.
+func startExtra(t testing.TB, liveRestore, gpus bool, megabytes int, args []string, fill func(data string)) *Extra {
 	t.Helper()
 	if os.Getuid() != 0 {
 		Need(t, "docker", "an engine of its own can only be started by root")
@@ -102,6 +104,9 @@ func startExtra(t testing.TB, liveRestore, gpus bool, megabytes int, args []stri
 		}
 	}
 	t.Cleanup(x.remove)
+	if fill != nil {
+		fill(filepath.Join(dir, "data"))
+	}
 	if megabytes > 0 {
 		data := filepath.Join(dir, "data")
 		err := os.Mkdir(data, 0o711)

@@ -23,7 +23,7 @@ import (
 // (-m bench_trainer, and -c for the versions of packages). Its environment:
 // STANDIN_LOG, a file that gets the id of each job that is begun;
 // STANDIN_PAUSE, how long a job takes, else a millisecond for each of its
-// max_steps below 1,000; STANDIN_DIE, a file: if it is not there, it is made and
+// max_steps below 10,000; STANDIN_DIE, a file: if it is not there, it is made and
 // the trainer kills itself in the middle of a job; STANDIN_ENV: its environment
 // goes to the log.
 func Main() {
@@ -58,7 +58,7 @@ func Main() {
 	fail(err)
 	var b job.Batch
 	fail(json.Unmarshal(text, &b))
-	if steps := b.Hyperparameters.MaxSteps; pause == 0 && steps < 1000 {
+	if steps := b.Hyperparameters.MaxSteps; pause == 0 && steps < 10_000 {
 		pause = time.Duration(steps) * time.Millisecond
 	}
 	events := json.NewEncoder(os.Stdout)
