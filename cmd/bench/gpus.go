@@ -39,6 +39,9 @@ func (o runOptions) sharing() (g docker.GPUs, err error) {
 	if err != nil {
 		return g, usage("such as 800m or 16g", "--gpu-memory: %w", err)
 	}
+	if o.gpus.memory != "" && bytes < 64<<20 {
+		return g, usage("such as 8g", "--gpu-memory %s is less than any model takes", o.gpus.memory)
+	}
 	g.MemoryMiB = bytes >> 20
 	if err := g.Validate(); err != nil && len(o.hosts) == 0 { // hosts may say the rest
 		return g, usage("--slots-per-gpu 2 --gpu-memory 8g", "%w", err)

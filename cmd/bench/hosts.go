@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -179,15 +181,36 @@ func hostsOf(path string, entries []hostEntry) (hosts hostList, errs []error) {
 			errs = append(errs, fmt.Errorf("%s:%d: host %s is there already, at line %d", path, e.line, e.Name, first))
 			continue
 		}
-		if first, ok := place[e.Address]; ok {
-			errs = append(errs, fmt.Errorf("%s:%d: host %s is host %s, at line %d: both are %s", path, e.line, e.Name, first.Name, first.line, e.Address))
+		address := sameAddress(e.Address)
+		if first, ok := place[address]; ok {
+			errs = append(errs, fmt.Errorf("%s:%d: host %s is host %s, at line %d: both are %s", path, e.line, e.Name, first.Name, first.line, address))
 			continue
 		}
-		at[e.Name], place[e.Address] = e.line, e
+		at[e.Name], place[address] = e.line, e
 		if e.TLS != "" && e.TLS != "no" && !filepath.IsAbs(e.TLS) {
 			e.TLS = filepath.Join(filepath.Dir(path), e.TLS)
+		}
+		if e.TLS != "" && e.TLS != "no" {
+			if _, err := os.Stat(e.TLS); err != nil {
+				errs = append(errs, fmt.Errorf("%s:%d: host %s: tls is a folder with ca.pem, cert.pem and key.pem, or no: %w", path, e.line, e.Name, err))
+			}
 		}
 		hosts = append(hosts, e.host)
 	}
 	return hosts, errs
+}
+
+// sameAddress is equal for addresses that mean the same engine: the host's name in
+// small letters, without the port and the socket that are meant anyhow.
+func sameAddress(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return address
+	}
+	u.Host, u.Path = strings.ToLower(u.Host), strings.TrimRight(u.Path, "/")
+	if u.Scheme == "ssh" {
+		u.Host = strings.TrimSuffix(u.Host, ":22")
+		u.Path = strings.TrimSuffix(u.Path, "/var/run/docker.sock")
+	}
+	return u.String()
 }

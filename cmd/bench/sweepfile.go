@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -136,6 +134,12 @@ type sweepReader struct {
 
 // at notes an error at a line; 0: of the whole file.
 func (r *sweepReader) at(line int, err error) {
+	if list, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range list.Unwrap() {
+			r.at(line, e)
+		}
+		return
+	}
 	if own, ok := errors.AsType[*lineError](err); ok {
 		line = own.line
 	}
@@ -210,12 +214,12 @@ func (r *sweepReader) flags(err error) {
 // reported together, with file and line; nothing outside of this machine is
 // asked.
 func (a *app) readSweep(path string) (*sweep, error) {
-	text, err := os.ReadFile(path)
+	text, err := readText(path)
 	if err != nil {
 		return nil, usage("bench sweep FILE.yaml; the manual describes the file", "%w", err)
 	}
 	var f sweepFile
-	r := &sweepReader{path: path, lines: keyLines(text)}
+	r := &sweepReader{path: path, lines: map[string]int{}, broken: map[string]bool{}}
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	err = d.Decode(&f)
@@ -225,12 +229,20 @@ func (a *app) readSweep(path string) (*sweep, error) {
 		return nil, usage("the manual describes the file", "%s is empty", path)
 	case errors.As(err, &types):
 		r.errs = append(r.errs, typeErrors(path, types)...)
-		r.broken = map[string]bool{}
-		for _, err := range r.errs {
-			r.broken[fmt.Sprintf("%s:%d", path, r.line(err))] = true
-		}
 	case err != nil:
-		return nil, usage("it is YAML: check brackets, quotes and indentation there", "%s: %s", path, strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, syntaxError(path, text, err)
+	}
+	var root yaml.Node
+	if yaml.Unmarshal(text, &root) == nil && len(root.Content) == 1 {
+		if r.look(root.Content[0]); root.Content[0].Kind != yaml.MappingNode {
+			if len(r.errs) == 0 { // null
+				r.at(0, errors.New("there is nothing in it"))
+			}
+			return nil, usage("it begins with models: and suite:; the manual describes it", "%w", r.all())
+		}
+	}
+	for _, err := range r.errs {
+		r.broken[fmt.Sprintf("%s:%d", path, r.line(err))] = true
 	}
 	if d.Decode(&yaml.Node{}) != io.EOF {
 		r.at(0, errors.New("there is a second document behind ---; a sweep has a file of its own"))
@@ -265,41 +277,33 @@ func (a *app) readSweep(path string) (*sweep, error) {
 	return s, nil
 }
 
-// keyLines says where the keys of a mapping stand.
-func keyLines(text []byte) map[string]int {
-	lines := map[string]int{}
-	var root yaml.Node
-	if yaml.Unmarshal(text, &root) == nil && len(root.Content) == 1 && root.Content[0].Kind == yaml.MappingNode {
-		for i := 0; i+1 < len(root.Content[0].Content); i += 2 {
-			key := root.Content[0].Content[i]
-			lines[key.Value] = key.Line
-		}
-	}
-	return lines
-}
-
 // most bounds numbers in a file: beyond it they are slips of a finger.
 const (
-	mostSeeds  = 1000
-	mostSlots  = 10_000
-	mostMemory = 64 << 40
+	mostSeeds   = 1000
+	mostSlots   = 10_000
+	mostThreads = 4096
+	mostModels  = 10_000
+	mostMemory  = 64 << 40
 )
 
 // options makes of the file what the flags of bench run would have said.
 func (r *sweepReader) options(f sweepFile, of map[string]modelOptions) runOptions {
-	amount := func(key string, from *float64, to *float64) {
+	amount := func(key, what string, from *float64, to *float64, least, most float64) {
 		switch {
 		case from == nil:
-		case *from < 0:
-			r.key(key, fmt.Errorf("%s cannot be negative", key))
+		case !(*from >= least && *from <= most): // NaN is neither
+			r.key(key, fmt.Errorf("%s is %g; it is %s, from %g to %g", key, *from, what, least, most))
 		default:
 			*to = *from
 		}
 	}
 	cost := paperCost()
-	amount("watts_per_gpu", f.WattsPerGPU, &cost.watts)
-	amount("carbon", f.Carbon, &cost.carbon)
-	amount("price", f.Price, &cost.price)
+	amount("watts_per_gpu", "the power of a GPU in W, such as 250", f.WattsPerGPU, &cost.watts, 1, 1e5)
+	amount("carbon", "kg CO2e a kWh, such as 0.16", f.Carbon, &cost.carbon, 0, 1e3)
+	amount("price", "what a GPU hour costs, such as 2.5", f.Price, &cost.price, 0, 1e9)
+	if f.Threads > mostThreads {
+		r.key("threads", fmt.Errorf("threads is %d; it is a number from 0 (all there are) to %d", f.Threads, mostThreads))
+	}
 	o := runOptions{
 		selection: selection{suite: f.Suite, names: f.Datasets.texts(), tasks: f.Tasks.texts(), langs: f.Languages.texts(), picking: picking{pickOn: "val", scoreOn: "test"}},
 		seeds:     job.DefaultSeeds, executor: "auto", protocol: "paper", set: f.Set, batch: "seed", device: "auto",
@@ -380,6 +384,11 @@ func (a *app) checkSelection(r *sweepReader, f sweepFile) error {
 		return err
 	}
 	if f.Suite == "" && len(f.Datasets)+len(f.Tasks)+len(f.Languages) == 0 {
+		for _, key := range []string{"suite", "datasets", "tasks", "languages"} {
+			if line := r.lines[key]; line > 0 && r.broken[fmt.Sprintf("%s:%d", r.path, line)] {
+				return nil // said already
+			}
+		}
 		r.at(0, errors.New("which data sets? Give suite, datasets, tasks or languages; suite: sample needs no download"))
 		return nil
 	}
@@ -406,7 +415,7 @@ func (a *app) checkSelection(r *sweepReader, f sweepFile) error {
 	for _, w := range f.Tasks {
 		kinds = append(kinds, datasets.Kind(w.text))
 		if !slices.Contains(datasets.Kinds, datasets.Kind(w.text)) {
-			r.at(w.line, fmt.Errorf("there is no task %q; there are %v", w.text, datasets.Kinds))
+			r.at(w.line, fmt.Errorf("there is no task %q; there are %s", w.text, joined(datasets.Kinds)))
 		}
 	}
 	languages := []string{"no"}
@@ -429,87 +438,13 @@ func (a *app) checkSelection(r *sweepReader, f sweepFile) error {
 	return nil
 }
 
-// unknownKey is how the decoder says that a mapping has a key too many, wrongType
-// that a value is of another type.
-var (
-	unknownKey = regexp.MustCompile(`^field (.*) not found in type (.*)$`)
-	wrongType  = regexp.MustCompile("^cannot unmarshal !!([a-z]+)(?: `(.*)`)? into (.*)$")
-)
-
-// keysOf are the keys of mappings, by the name of their type.
-var keysOf = func() map[string][]string {
-	out := map[string][]string{}
-	for _, t := range []reflect.Type{reflect.TypeFor[sweepFile](), reflect.TypeFor[budgetEntry](), reflect.TypeFor[slurmOptions](), reflect.TypeFor[kubernetesOptions](), reflect.TypeFor[kubernetesPVC]()} {
-		for i := range t.NumField() {
-			out[t.String()] = append(out[t.String()], t.Field(i).Tag.Get("yaml"))
-		}
+// joined is a list for people.
+func joined[T ~string](list []T) string {
+	var out []string
+	for _, x := range list {
+		out = append(out, string(x))
 	}
-	return out
-}()
-
-// typeErrors are what a decoder found wrong, "line 3: field modles not found in
-// type main.sweepFile", in words, with the file.
-func typeErrors(path string, types *yaml.TypeError) (errs []error) {
-	for _, e := range types.Errors {
-		line, what, _ := strings.Cut(strings.TrimPrefix(e, "line "), ": ")
-		if m := unknownKey.FindStringSubmatch(what); m != nil {
-			what = noKey(m[1], keysOf[m[2]])
-		} else if m := wrongType.FindStringSubmatch(what); m != nil {
-			value := fmt.Sprintf("%q", m[2])
-			if m[2] == "" {
-				value = map[string]string{"map": "a mapping", "seq": "a list"}[m[1]]
-			}
-			wanted := map[string]string{
-				"int": "a whole number", "float64": "a number", "bool": "true or false", "string": "one text", "[]string": "a list of texts, such as [a, b]",
-				"time.Duration": "a time, such as 6h or 30m", "[]yaml.Node": "a list", "[]main.hostEntry": "a list", "words": "a list of texts, such as [a, b]",
-			}[m[3]]
-			if wanted == "" {
-				wanted = "a mapping, key: value"
-			}
-			what = fmt.Sprintf("%s stands where %s is wanted", value, wanted)
-		}
-		errs = append(errs, fmt.Errorf("%s:%s: %s", path, line, what))
-	}
-	return errs
-}
-
-// noKey says that there is no such key, and which is meant perhaps.
-func noKey(key string, keys []string) string {
-	text := "there is no key " + key
-	if len(keys) <= 12 && len(keys) > 0 {
-		return text + "; there are " + strings.Join(keys, ", ")
-	}
-	best, at := 3, ""
-	for _, k := range keys {
-		if d := distance(key, k); d < best {
-			best, at = d, k
-		}
-	}
-	if at != "" {
-		text += "; did you mean " + at + "?"
-	}
-	return text
-}
-
-// distance is the Levenshtein distance of two words, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := last
-			if a[i] != b[j] {
-				change++
-			}
-			last = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return strings.Join(out, ", ")
 }
 
 // relativeTo is path, seen from the folder of the file that names it.

@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strconv"
@@ -36,12 +36,25 @@ const modelForms = "a model is a name, or a mapping with one of name, file and h
 func (r *sweepReader) models(nodes []yaml.Node) (models []modelEntry) {
 	before := len(r.errs)
 	at := map[string]string{}
+	as := map[string]string{} // how a model was called first
 	add := func(m modelEntry) {
-		if first, ok := at[m.name]; ok {
-			r.errs = append(r.errs, fmt.Errorf("%s: model %s is there already, at %s", m.where, m.name, first))
+		if len(models) == mostModels {
+			r.key("models", fmt.Errorf("there are more than %d models", mostModels))
+		}
+		if len(models) >= mostModels {
+			models = append(models, m)
 			return
 		}
-		at[m.name] = m.where
+		name := sameName(m.name)
+		if first, ok := at[name]; ok {
+			err := fmt.Errorf("%s: model %s is there already, at %s", m.where, m.name, first)
+			if as[name] != m.name {
+				err = fmt.Errorf("%s: model %s is %s, which is there already, at %s", m.where, m.name, as[name], first)
+			}
+			r.errs = append(r.errs, err)
+			return
+		}
+		at[name], as[name] = m.where, m.name
 		if err := checkName(m.name); err != nil {
 			r.errs = append(r.errs, fmt.Errorf("%s: %w", m.where, err))
 		}
@@ -92,7 +105,7 @@ func (r *sweepReader) models(nodes []yaml.Node) (models []modelEntry) {
 
 // namesIn adds the names in a file, one a line, each with what is said of all.
 func (r *sweepReader) namesIn(file string, m modelEntry, add func(modelEntry)) {
-	list, err := os.ReadFile(file)
+	list, err := readText(file)
 	if err != nil {
 		r.errs = append(r.errs, fmt.Errorf("%s: %w", m.where, err))
 		return
@@ -110,6 +123,21 @@ func (r *sweepReader) namesIn(file string, m modelEntry, add func(modelEntry)) {
 	if !found {
 		r.errs = append(r.errs, fmt.Errorf("%s: %s names no models; it has one a line", m.where, file))
 	}
+}
+
+// sameName is equal for names that mean the same model: the Hub does not tell
+// large letters from small ones, and main is what is meant without a revision.
+func sameName(name string) string {
+	switch kind, _, _ := strings.Cut(name, ":"); {
+	case kind == "baseline" || kind == "fresh":
+	case isPath(name):
+		return "./" + filepath.Clean(name)
+	default:
+		if id, revision, err := hub.SplitName(name); err == nil {
+			return strings.ToLower(id) + "@" + revision
+		}
+	}
+	return name
 }
 
 // checkName says what is wrong with a model's name, as far as the name tells.

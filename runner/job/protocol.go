@@ -162,18 +162,23 @@ func (h *Hyperparameters) get(key string) string {
 }
 
 func (h *Hyperparameters) set(key, value string) error {
-	var err error
-	switch p := h.fields()[key].(type) {
+	x, err := strconv.ParseFloat(value, 64)
+	switch p := h.fields()[key].(type) { // a value that cannot be read changes nothing
 	case *float64:
-		*p, err = strconv.ParseFloat(value, 64)
+		if err == nil {
+			*p = x
+		}
 	case *int:
-		*p, err = strconv.Atoi(value)
+		var n int
+		if n, err = strconv.Atoi(value); err == nil {
+			*p = n
+		}
 	case *string:
-		*p = value
+		*p, err = value, nil
 	case **float64:
-		var x float64
-		x, err = strconv.ParseFloat(value, 64)
-		*p = &x
+		if err == nil {
+			*p = &x
+		}
 	default:
 		var keys []string
 		for k := range h.fields() {
