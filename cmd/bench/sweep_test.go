@@ -55,7 +55,7 @@ func TestBadSweeps(t *testing.T) {
 		{"no data sets", "models: [baseline:ngram]\n", 64, []string{"which data sets? Give suite"}},
 		{"suite", "models: [baseline:ngram]\nsuite: papper\n", 64, []string{`sweep.yaml:2: there is no suite "papper"; there are paper, extra, sample, all`}},
 		{"data set", "models: [baseline:ngram]\ndatasets: [sample-ner,\n  dane2, sample-ner]\n", 64, []string{"sweep.yaml:3: ", "dane2", "sweep.yaml:3: data set sample-ner is there already, at line 2"}},
-		{"task", good + "tasks: [ner, nre]\n", 64, []string{`sweep.yaml:3: there is no task "nre"; there are [ner`}},
+		{"task", good + "tasks: [ner, nre]\n", 64, []string{`sweep.yaml:3: there is no task "nre"; there are ner, sentiment`}},
 		{"language", good + "languages: [da, dk]\n", 64, []string{`sweep.yaml:3: no data set is in the language "dk"; there are da`}},
 		{"nothing selected", good + "languages: [is]\n", 64, []string{"no data set is selected"}},
 		{"no seeds", good + "seeds: 0\n", 64, []string{"sweep.yaml:3: seeds is 0; it is a number from 1 to"}},
