@@ -93,6 +93,7 @@ type Engine struct {
 // timing holds the deadlines; tests shorten them.
 type timing struct {
 	open    time.Duration // all of opening an engine
+	hello   time.Duration // an engine's first answer; it is asked twice
 	call    time.Duration // a call that only reads or flips a state
 	long    time.Duration // a call that makes, starts or removes a container
 	poll    time.Duration // one wait for the end of a container; then it is asked for anew
@@ -103,7 +104,7 @@ type timing struct {
 }
 
 func defaultTiming() timing {
-	return timing{open: 8 * time.Second, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, stall: 2 * time.Minute, stale: 45 * time.Second, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
+	return timing{open: 8 * time.Second, hello: 2500 * time.Millisecond, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, stall: 2 * time.Minute, stale: 45 * time.Second, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
 }
 
 // pause sleeps after the n-th failure in a row, n from 0.
@@ -236,7 +237,7 @@ func newEngine(api dockerAPI, host string) *Engine {
 
 // connect pings the engine, agrees on an API version and learns what it is.
 func (e *Engine) connect(ctx context.Context) error {
-	if err := e.Ping(ctx); err != nil {
+	if err := e.greet(ctx); err != nil {
 		return err
 	}
 	i, err := ask(ctx, e, e.t.call, "read what the Docker engine is", e.api.Info)
@@ -270,6 +271,16 @@ func (e *Engine) connect(ctx context.Context) error {
 	return nil
 }
 
+// greet asks whether the engine answers, and once more if it does not in time: a
+// connection that leads nowhere is found out, and one that was lost made anew.
+func (e *Engine) greet(ctx context.Context) error {
+	err := e.pingWithin(ctx, e.t.hello)
+	if IsKind(err, Unreachable) && errors.Is(err, errSilent) {
+		err = e.pingWithin(ctx, e.t.hello)
+	}
+	return err
+}
+
 // Close frees the connections. Containers go on.
 func (e *Engine) Close() error {
 	var err error
@@ -300,8 +311,10 @@ func (e *Engine) Info() Info {
 }
 
 // Ping asks whether the engine answers.
-func (e *Engine) Ping(ctx context.Context) error {
-	_, err := ask(ctx, e, e.t.call, "open Docker engine", e.api.Ping)
+func (e *Engine) Ping(ctx context.Context) error { return e.pingWithin(ctx, e.t.call) }
+
+func (e *Engine) pingWithin(ctx context.Context, d time.Duration) error {
+	_, err := ask(ctx, e, d, "open Docker engine", e.api.Ping)
 	return err
 }
 

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"bench/containers"
 	"bench/datasets/fetch"
+	"bench/runner/docker"
 	"bench/runner/process"
 
 	"github.com/spf13/cobra"
@@ -67,10 +69,15 @@ func (a *app) doctor(ctx context.Context, hosts hostList, python string, cluster
 	if f, ok := k.checkSlurm(ctx); ok {
 		findings = append(findings, f)
 	}
-	for _, h := range k.engines() {
-		engine, ready := k.checkEngine(ctx, h)
-		findings = append(findings, engine...)
-		container = container || ready
+	hosts = k.engines()
+	engines, ready := make([][]finding, len(hosts)), make([]bool, len(hosts))
+	var looking sync.WaitGroup
+	for i, h := range hosts { // at once: one that does not answer takes its time
+		looking.Go(func() { engines[i], ready[i] = k.checkEngine(ctx, h) })
+	}
+	looking.Wait()
+	for i := range hosts {
+		findings, container = append(findings, engines[i]...), container || ready[i]
 	}
 	py, processes := checkPython(ctx, home, python)
 	findings = append(findings, py, checkHub(ctx), a.checkMirror())
@@ -158,8 +165,19 @@ func (k *kit) checkEngine(ctx context.Context, h host) (out []finding, ready boo
 		out = append(out, finding{Part: "GPU", Detail: "none that containers can be given; they run on the CPU",
 			Remedy: "if there is one, install the NVIDIA Container Toolkit and restart the engine"})
 	default:
+		users, err := docker.Users(ctx, e, gpus)
+		if err != nil {
+			out = append(out, finding{Part: "GPU", Detail: "who uses the GPUs cannot be told: " + err.Error()})
+		}
 		for _, g := range gpus {
-			out = append(out, finding{Part: "GPU", OK: true, Detail: describe(g)})
+			f := finding{Part: "GPU", OK: true, Detail: describe(g)}
+			if by := users[g.UUID]; by != "" {
+				f.Detail += "; in use by " + by
+				if strings.Contains(by, "(not of bench)") {
+					f.Remedy = "batches wait until that container ends; if they may run beside it: --gpus-beside NAME"
+				}
+			}
+			out = append(out, f)
 		}
 		if !e.KeepsGPUs(gpus) {
 			out = append(out, finding{Part: "GPU", Detail: "the engine's cgroups are managed by systemd and its GPUs do not come by CDI: running containers lose them whenever systemd loads its units anew (toolkit issue 48); their batches are then started again",

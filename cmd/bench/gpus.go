@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"bench/runner/docker"
@@ -19,11 +20,13 @@ type gpuOptions struct {
 	list   string
 	slots  int
 	memory string
+	beside string
 }
 
 func (o *gpuOptions) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.list, "gpus", "", "GPUs of Docker hosts that cannot be asked: how many, or UUIDs (GPU-…,MIG-…), each with its memory if it is to be shared (2=24g)")
 	f.IntVar(&o.slots, "slots-per-gpu", 0, "batches that share a GPU of a Docker host, for small models (0: none share); needs --gpu-memory")
+	f.StringVar(&o.beside, "gpus-beside", "", "names of containers, not of bench, that were given GPUs and beside which batches may use these all the same")
 	f.StringVar(&o.memory, "gpu-memory", "", "what each batch may take of a GPU that it shares, such as 8g")
 }
 
@@ -35,6 +38,7 @@ func (o runOptions) sharing() (g docker.GPUs, err error) {
 		}
 	}
 	g.Slots = o.gpus.slots
+	g.Beside = strings.FieldsFunc(o.gpus.beside, func(r rune) bool { return r == ',' || r == ' ' })
 	bytes, err := parseBytes(o.gpus.memory)
 	if err != nil {
 		return g, usage("such as 800m or 16g", "--gpu-memory: %w", err)

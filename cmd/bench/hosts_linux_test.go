@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -206,4 +207,32 @@ func TestHostsChangeMeanwhile(t *testing.T) {
 		}
 	}
 	p.noBatches()
+}
+
+// Hosts that take connections and never answer are told apart from slow ones
+// in less than ten seconds, however many there are.
+func TestSilentHosts(t *testing.T) {
+	var hosts []string
+	for range 2 {
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { silent.Close() })
+		hosts = append(hosts, "tcp://"+silent.Addr().String()+"?tls=no")
+	}
+	p := newCLI(t)
+	list := strings.Join(hosts, ",")
+	for _, args := range [][]string{
+		{"run", "fresh:tiny", "--suite", "sample", "--executor", "docker", "--host", list},
+		{"run", "fresh:tiny", "--suite", "sample", "--image", "bench-test-trainer:latest", "--host", list},
+		{"doctor", "--python", "/nowhere/python", "--host", list},
+	} {
+		began := time.Now()
+		r := p.run(4, args...)
+		has(t, r.stdout+r.stderr, "it does not answer in time", "start Docker")
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("bench %s took %v", strings.Join(args, " "), took)
+		}
+	}
 }

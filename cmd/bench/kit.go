@@ -57,6 +57,8 @@ func (k *kit) close() {
 	if k.cluster != nil {
 		k.cluster.Close()
 	}
+	k.opening.Lock() // some may be opened still
+	defer k.opening.Unlock()
 	for _, e := range k.opened {
 		e.Close()
 	}
@@ -75,22 +77,48 @@ func (k *kit) engines() []host {
 	return k.hosts
 }
 
-// engine opens the first Docker engine that answers. The error is that of the
-// first one.
+// othersWait is how long hosts that come first are waited for when one answers.
+const othersWait = time.Second
+
+// engine opens the first Docker engine that answers, and tells hosts that take
+// longer from those by othersWait. The error is that of the first one.
 func (k *kit) engine(ctx context.Context) (*containers.Engine, error) {
 	hosts := k.engines()
-	engines, errs := make([]*containers.Engine, len(hosts)), make([]error, len(hosts))
-	var opening sync.WaitGroup
-	for i, h := range hosts { // at once: one that does not answer takes its time
-		opening.Go(func() { engines[i], errs[i] = k.engineAt(ctx, h) })
+	type answer struct {
+		at  int
+		e   *containers.Engine
+		err error
 	}
-	opening.Wait()
-	for _, e := range engines {
-		if e != nil {
-			return e, nil
+	answers := make(chan answer, len(hosts))
+	for i, h := range hosts { // at once: one that does not answer takes its time
+		go func() {
+			e, err := k.engineAt(ctx, h)
+			answers <- answer{i, e, err}
+		}()
+	}
+	first := answer{at: len(hosts)} // of those that work
+	var wrong error
+	var late <-chan time.Time
+	for range hosts {
+		select {
+		case a := <-answers:
+			switch {
+			case a.err == nil && a.at < first.at:
+				first, late = a, time.After(othersWait)
+			case a.err != nil && a.at == 0:
+				wrong = a.err
+			}
+			if first.at == 0 {
+				return first.e, nil
+			}
+		case <-late:
+			return first.e, nil
 		}
 	}
-	return nil, errs[0]
+	if first.e != nil {
+		return first.e, nil
+	}
+	return nil, wrong
 }
 
 // engineAt opens the engine of a host.

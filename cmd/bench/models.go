@@ -242,11 +242,7 @@ func (k *kit) choose(ctx context.Context, o runOptions) (executor, image string,
 		if err != nil {
 			return "", "", err
 		}
-		err = k.bringImage(ctx, e, o.image, o.image)
-		var i containers.Image
-		if err == nil {
-			i, err = e.Image(ctx, o.image)
-		}
+		i, err := k.findImage(ctx, e, o.image)
 		if containers.IsKind(err, containers.ImageMissing) {
 			return "", "", &runner.PreconditionError{What: "the image that was named is not there", Hint: "docker pull " + o.image + ", or without an image the one that bench image build makes", Err: err}
 		}

@@ -54,6 +54,7 @@ type sweepFile struct {
 	GPUs        string             `yaml:"gpus"`
 	SlotsPerGPU count              `yaml:"slots_per_gpu"`
 	GPUMemory   string             `yaml:"gpu_memory"`
+	GPUsBeside  string             `yaml:"gpus_beside"`
 	WattsPerGPU *float64           `yaml:"watts_per_gpu"`
 	Carbon      *float64           `yaml:"carbon"` // kg CO2e a kWh
 	Price       *float64           `yaml:"price"`  // of a GPU hour
@@ -309,7 +310,7 @@ func (r *sweepReader) options(f sweepFile, of map[string]modelOptions) runOption
 		seeds:     job.DefaultSeeds, executor: "auto", protocol: "paper", set: f.Set, batch: "seed", device: "auto",
 		threads: int(f.Threads), slurm: f.Slurm, kubernetes: f.Kubernetes, image: f.Image, python: f.Python, memory: f.Memory, timeout: f.Timeout, patience: f.Patience,
 		remoteCode: f.RemoteCode, partial: f.Partial, cost: cost, of: of,
-		gpus: gpuOptions{list: f.GPUs, slots: int(f.SlotsPerGPU), memory: f.GPUMemory},
+		gpus: gpuOptions{list: f.GPUs, slots: int(f.SlotsPerGPU), memory: f.GPUMemory, beside: f.GPUsBeside},
 	}
 	for to, from := range map[*string]string{&o.executor: f.Executor, &o.protocol: f.Protocol, &o.batch: f.Batch, &o.device: f.Device, &o.pickOn: f.PickOn, &o.scoreOn: f.ScoreOn} {
 		if from != "" {

@@ -28,6 +28,9 @@ type GPUs struct {
 	// MemoryMiB is what one of them may take. All together must stay below
 	// nine tenths of every GPU.
 	MemoryMiB int64
+	// Beside names containers of others that do not count as users of the GPUs that
+	// they were given: a notebook that was given all and does nothing.
+	Beside []string
 	// Wait is how long a batch waits for a GPU that others have, before its start
 	// fails with a *runner.BusyError; 0: for ever.
 	Wait time.Duration
@@ -146,6 +149,22 @@ func Slots(ctx context.Context, e *containers.Engine, o Options) (int, error) {
 	return max(1, len(gpus)*max(1, o.GPUs.Slots)), err
 }
 
+// Users says who uses the GPUs that the engine can give, by UUID, in words for
+// people. A GPU that nobody uses is not among them.
+func Users(ctx context.Context, e *containers.Engine, gpus []containers.GPU) (map[string]string, error) {
+	b, err := (&ledger{keeper: e}).look(ctx, gpus, nil)
+	if err != nil {
+		return nil, precondition(err, "")
+	}
+	users := map[string]string{}
+	for _, g := range gpus {
+		if names := b.users(g.UUID); len(names) > 0 {
+			users[g.UUID] = strings.Join(names, ", ")
+		}
+	}
+	return users, nil
+}
+
 // takeGPU gives the batch a GPU if it may have one and the engine has any, and
 // waits for one if all are in use. It is to be called when all else is ready:
 // see startWithin. The share is 0 for a whole card.
@@ -175,7 +194,7 @@ func (e *executor) takeGPU(ctx context.Context, b job.Batch, d job.Dir, run, ima
 	}
 	defer kept.Remove(d.Waiting())
 	c := e.claim(b.ID, run, image)
-	c.gpus = all
+	c.gpus, c.beside = all, o.GPUs.Beside
 	c.waiting = func(why string) {
 		why = fmt.Sprintf("waits for a GPU on %s: %s", host, why)
 		// For bench status; the batch waits as well without it.

@@ -250,8 +250,19 @@ func TestLedgerSeesOthers(t *testing.T) {
 	k := newKeeper()
 	k.put("jupyter", "running", nil, "all")
 	_, _, why, err := k.ledger().try(t.Context(), wants("a", of[:1]))
-	if err != nil || why != "all GPUs are in use: GPU-00 is in use by container jupyter (not of bench)" {
+	if err != nil || why != "all GPUs are in use: GPU-00 is in use by container jupyter (not of bench); if batches may run beside: --gpus-beside jupyter" {
 		t.Errorf("%q, %v", why, err)
+	}
+	// If the user says so, that container does not count; one more of others does.
+	c := wants("a", of)
+	c.beside = []string{"jupyter"}
+	if g := got(t, k.ledger(), c); g != "GPU-00" {
+		t.Errorf("beside jupyter: got %q", g)
+	}
+	k.put("other", "running", nil, "GPU-01", "GPU-0")
+	c.run, c.container = "b", "bench-b"
+	if g := got(t, k.ledger(), c); g != "" {
+		t.Errorf("beside jupyter, with others: got %q", g)
 	}
 	// A batch of bench whose lock somebody pruned.
 	k = newKeeper()

@@ -115,8 +115,9 @@ type claim struct {
 	process   string // see thisProcess; may be empty
 	image     string // any that the engine has
 	gpus      []containers.GPU
-	slots     int   // 1: a GPU alone
-	memoryMiB int64 // that a part may use; 0: not said
+	slots     int      // 1: a GPU alone
+	memoryMiB int64    // that a part may use; 0: not said
+	beside    []string // see GPUs.Beside
 	// waiting is told, when nothing is free and when that changes, who has it. May be nil.
 	waiting func(string)
 }
@@ -196,7 +197,7 @@ func (l *ledger) renew(ctx context.Context, c claim, gpu string, every time.Dura
 
 // try takes the first GPU that is free. If none is, why says who has them.
 func (l *ledger) try(ctx context.Context, c claim) (g containers.GPU, ok bool, why string, err error) {
-	b, err := l.look(ctx, c.gpus)
+	b, err := l.look(ctx, c.gpus, c.beside)
 	if err != nil {
 		return g, false, "", err
 	}
@@ -220,7 +221,7 @@ func (l *ledger) try(ctx context.Context, c claim) (g containers.GPU, ok bool, w
 		}
 		// Somebody else may have taken it by another name, or without a lock,
 		// after we looked. Whoever takes it later sees our lock, and gives way.
-		again, err := l.look(ctx, c.gpus)
+		again, err := l.look(ctx, c.gpus, c.beside)
 		if err == nil && fits(c, g, without(again.holders[g.UUID], c.run)) {
 			return g, true, "", nil
 		}
@@ -273,16 +274,16 @@ func (b book) lockName(gpu string, slots int) (string, bool) {
 
 // say tells people who has the GPUs.
 func (b book) say(gpus []containers.GPU) string {
-	var parts []string
+	var parts, others []string
 	for _, g := range gpus {
-		var names []string
 		for _, h := range b.holders[g.UUID] {
-			name := "container " + h.name
-			if h.run == "" {
-				name += " (not of bench)"
+			if h.run == "" && !slices.Contains(others, h.name) {
+				others = append(others, h.name)
 			}
-			names = append(names, name)
 		}
+	}
+	for _, g := range gpus {
+		names := b.users(g.UUID)
 		if len(names) == 0 {
 			names = []string{"somebody who was faster"}
 		}
@@ -291,11 +292,28 @@ func (b book) say(gpus []containers.GPU) string {
 			break
 		}
 	}
-	return "all GPUs are in use: " + strings.Join(parts, "; ")
+	said := "all GPUs are in use: " + strings.Join(parts, "; ")
+	if len(others) > 0 {
+		said += "; if batches may run beside: --gpus-beside " + strings.Join(others, ",")
+	}
+	return said
 }
 
-// look reads the ledger and removes what is stale in it.
-func (l *ledger) look(ctx context.Context, gpus []containers.GPU) (book, error) {
+// users tells people who has a GPU.
+func (b book) users(gpu string) (names []string) {
+	for _, h := range b.holders[gpu] {
+		name := "container " + h.name
+		if h.run == "" {
+			name += " (not of bench)"
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// look reads the ledger and removes what is stale in it. Containers of others with
+// the names in beside do not count.
+func (l *ledger) look(ctx context.Context, gpus []containers.GPU, beside []string) (book, error) {
 	seen, err := l.keeper.Containers(ctx)
 	if err != nil {
 		return book{}, err
@@ -327,6 +345,9 @@ func (l *ledger) look(ctx context.Context, gpus []containers.GPU) (book, error) 
 				h.name = owner
 			}
 			add(gpu, h)
+			continue
+		}
+		if h.run == "" && slices.Contains(beside, s.Name) {
 			continue
 		}
 		for _, given := range s.GPUs {

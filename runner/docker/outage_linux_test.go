@@ -210,7 +210,7 @@ func TestGPUs(t *testing.T) {
 		}
 	}
 	of := []containers.GPU{{UUID: "GPU-0"}, {UUID: "GPU-1", Index: 1}}
-	if seen, err := e.gpus.look(t.Context(), of); err != nil || len(seen.holders["GPU-0"]) != 1 || seen.holders["GPU-0"][0].name != dead.r.Container || len(seen.holders["GPU-1"]) > 0 {
+	if seen, err := e.gpus.look(t.Context(), of, nil); err != nil || len(seen.holders["GPU-0"]) != 1 || seen.holders["GPU-0"][0].name != dead.r.Container || len(seen.holders["GPU-1"]) > 0 {
 		t.Errorf("without its lock: %+v, %v", seen.holders, err)
 	}
 	if err := l.e.Reserve(t.Context(), "bench-gpu-GPU-0", l.o.Image, e.claim(b.ID, dead.r.Run, "").labels("GPU-0")); err != nil {

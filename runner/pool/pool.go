@@ -44,6 +44,9 @@ type Options struct {
 	// Patience is how long a batch waits for a host when none works. A pool no
 	// host of which ever worked does not wait. 0: 15 min.
 	Patience time.Duration
+	// Settle is how long Open waits for more hosts when one works: those that take
+	// longer, because an image is sent to them, join later. 0: 5 s.
+	Settle time.Duration
 	// Notice is told, in a sentence, of hosts that fail and that come back. May be nil.
 	Notice func(string)
 }
@@ -69,6 +72,7 @@ type host struct {
 	failures int             // in a row
 	until    time.Time       // not before then
 	full     time.Time       // others use it; not before then
+	readying int             // who opens it, or waits for that: until then it gets no batches
 	err      error           // why; nil: it works as far as is known
 	gone     bool            // gets no new batches
 	version  int             // of Open
@@ -82,6 +86,9 @@ func New(hosts []Host, o Options) *Pool {
 	}
 	if o.Patience == 0 {
 		o.Patience = 15 * time.Minute
+	}
+	if o.Settle == 0 {
+		o.Settle = 5 * time.Second
 	}
 	if o.Notice == nil {
 		o.Notice = func(string) {}
@@ -136,17 +143,44 @@ func (p *Pool) all() []*host {
 	return slices.Clone(p.hosts)
 }
 
-// Open opens all hosts and returns how many batches they take together. The
-// error says why none works; of others, Notice is told.
+// Open opens all hosts and returns how many batches those that work take
+// together. It waits for all, but once one works not longer than Settle; the
+// others are opened meanwhile, unless ctx is cancelled. The error says why none
+// works; of others, Notice is told.
 func (p *Pool) Open(ctx context.Context) (int, error) {
-	var wait sync.WaitGroup
-	for _, h := range p.all() {
-		wait.Go(func() { p.open(ctx, h) })
+	hosts := p.all()
+	opened := make(chan struct{}, len(hosts))
+	for _, h := range hosts {
+		go func() {
+			p.open(ctx, h)
+			opened <- struct{}{}
+		}()
 	}
-	wait.Wait()
-	if ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+	settled := time.After(p.o.Settle)
+	for over, waiting := false, len(hosts); ; {
+		n := p.slots()
+		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case n > 0 && (over || waiting == 0):
+			return n, nil
+		case waiting == 0:
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return 0, p.noHost()
+		}
+		select {
+		case <-ctx.Done():
+		case <-opened:
+			waiting--
+		case <-settled:
+			over = true
+		}
 	}
+}
+
+// slots is how many batches the hosts that are open take together.
+func (p *Pool) slots() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
@@ -155,10 +189,7 @@ func (p *Pool) Open(ctx context.Context) (int, error) {
 			n += h.slots
 		}
 	}
-	if n == 0 {
-		return 0, p.noHost()
-	}
-	return n, nil
+	return n
 }
 
 // noHost is the error when no host works: the first host's, if it is one that
@@ -183,6 +214,19 @@ func (p *Pool) noHost() error {
 
 // open makes the host's executor if it has none.
 func (p *Pool) open(ctx context.Context, h *host) (runner.Executor, error) {
+	p.mu.Lock()
+	if e := h.executor; e != nil {
+		p.mu.Unlock()
+		return e, nil
+	}
+	h.readying++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		h.readying--
+		p.wake()
+		p.mu.Unlock()
+	}()
 	h.opening.Lock()
 	defer h.opening.Unlock()
 	p.mu.Lock()
@@ -256,7 +300,7 @@ func (h *host) view(model string, now time.Time) schedule.Host {
 	return schedule.Host{
 		Slots: max(1, h.slots), Busy: h.busy, Has: h.models[model],
 		Failed:  h.executor == nil, // or not tried yet: one batch finds out whether it works
-		Resting: h.err != nil && now.Before(h.until) || now.Before(h.full),
+		Resting: h.executor == nil && h.readying > 0 || h.err != nil && now.Before(h.until) || now.Before(h.full),
 	}
 }
 
@@ -283,10 +327,10 @@ func (p *Pool) acquire(ctx context.Context, d job.Dir, model string, not []*host
 				continue
 			}
 			v := h.view(model, now)
-			if again := h.again(); v.Resting && (next.IsZero() || again.Before(next)) {
+			if again := h.again(); again.After(now) && (next.IsZero() || again.Before(next)) {
 				next = again
 			}
-			works = works || h.err == nil
+			works = works || h.err == nil || h.readying > 0
 			hosts, views = append(hosts, h), append(views, v)
 		}
 		if i := schedule.Place(views); i >= 0 {

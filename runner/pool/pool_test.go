@@ -406,3 +406,56 @@ func TestHostsComeAndGo(t *testing.T) {
 		t.Errorf("without hosts: %v", err)
 	}
 }
+
+// A host that is being made ready, because an image is sent to it, gets no
+// batches and holds up none; when it is ready it joins.
+func TestSlowHost(t *testing.T) {
+	quick, slow := newMachine("quick", 1), newMachine("slow", 2)
+	ready := make(chan struct{})
+	p := New([]Host{{"slow", func(ctx context.Context) (runner.Executor, int, error) {
+		select {
+		case <-ctx.Done():
+			return nil, 0, ctx.Err()
+		case <-ready:
+			return slow, 2, nil
+		}
+	}}, quick.host()}, Options{Settle: 50 * time.Millisecond})
+	began := time.Now()
+	if n, err := p.Open(t.Context()); n != 1 || err != nil || time.Since(began) > 5*time.Second {
+		t.Fatalf("Open = %d, %v after %v", n, err, time.Since(began))
+	}
+	if p.Room() != 1 {
+		t.Errorf("room for %d batches, want 1", p.Room())
+	}
+	h, b, _ := start(t, p, "m")
+	if got := h.Where().Host; got != "quick" {
+		t.Errorf("the first batch went to %s", got)
+	}
+	// The next one waits for either.
+	second := make(chan string, 1)
+	go func() {
+		b, d := newBatch(t, "m")
+		h, err := p.Start(t.Context(), b, d)
+		if err != nil {
+			second <- err.Error()
+			return
+		}
+		second <- h.Where().Host
+	}()
+	select {
+	case got := <-second:
+		t.Errorf("a batch went to %s", got)
+	case <-time.After(100 * time.Millisecond):
+	}
+	close(ready)
+	if got := <-second; got != "slow" {
+		t.Errorf("the second batch went to %s", got)
+	}
+	if p.Room() != 3 {
+		t.Errorf("room for %d batches, want 3", p.Room())
+	}
+	quick.end(b.ID, result{})
+	if _, err := h.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
