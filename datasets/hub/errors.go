@@ -109,7 +109,7 @@ func (e *Error) Hint() string {
 			return "check the connection and HTTPS_PROXY; HF_ENDPOINT names a mirror of the Hub; or name the models one by one"
 		case OfflineMode:
 			return "unset HF_HUB_OFFLINE for once: what is found is kept; or name the models one by one"
-		case Server, NoModel, Forbidden:
+		case Server, Truncated, NoModel, Forbidden:
 			return "run the same command again later, or name the models one by one"
 		}
 	}

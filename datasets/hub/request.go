@@ -54,23 +54,7 @@ func (c *Client) resolve(ctx context.Context, e Error, kind string) (Info, error
 			} `json:"lfs"`
 		} `json:"siblings"`
 	}
-	err := c.retry(ctx, func(ctx context.Context) (bool, error) {
-		r, err := c.send(ctx, e, http.MethodGet, u, 0)
-		if err != nil {
-			return false, err
-		}
-		defer r.close()
-		text, err := io.ReadAll(io.LimitReader(r.Body, maxListing))
-		if err != nil {
-			return false, e.connection(err)
-		}
-		if err := json.Unmarshal(text, &m); err != nil || !commitPattern.MatchString(m.SHA) || m.Siblings == nil {
-			not := e
-			not.Kind, not.Detail, not.Err = NotAHub, "what answers is not a Hugging Face Hub", err
-			return false, &not
-		}
-		return false, nil
-	})
+	_, err := c.ask(ctx, e, u, &m, func() bool { return commitPattern.MatchString(m.SHA) && m.Siblings != nil })
 	if err != nil {
 		return Info{}, err
 	}
@@ -95,6 +79,34 @@ func (c *Client) resolve(ctx context.Context, e Error, kind string) (Info, error
 		info.Files = append(info.Files, f)
 	}
 	return info, nil
+}
+
+// ask asks the API and reads its answer, JSON, into v; good says whether that can
+// be a Hub's. What may pass is tried again: so is an answer that was cut off.
+func (c *Client) ask(ctx context.Context, e Error, address string, v any, good func() bool) (answer *http.Response, err error) {
+	err = c.retry(ctx, func(ctx context.Context) (bool, error) {
+		r, err := c.send(ctx, e, http.MethodGet, address, 0)
+		if err != nil {
+			return false, err
+		}
+		defer r.close()
+		text, err := io.ReadAll(io.LimitReader(r.Body, maxListing))
+		if err != nil {
+			return false, e.connection(err)
+		}
+		answer = r.Response
+		err = json.Unmarshal(text, v)
+		if err == nil && good() {
+			return false, nil
+		}
+		not := e
+		not.Kind, not.Detail, not.Err = NotAHub, "what answers is not a Hugging Face Hub", err
+		if s, ok := errors.AsType[*json.SyntaxError](err); ok && len(text) > 0 && s.Offset == int64(len(text)) && (text[0] == '[' || text[0] == '{') {
+			not.Kind, not.Detail, not.again = Truncated, "the Hub's answer is cut off", true
+		}
+		return false, &not
+	})
+	return answer, err
 }
 
 // response is the last of a chain of redirects, with what the Hub itself said

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
@@ -230,26 +229,11 @@ func (q Query) takes(m listedModel, language string) bool {
 
 // page reads one page of a listing, and says where the next one is.
 func (c *Client) page(ctx context.Context, e Error, address string) (models []listedModel, next string, err error) {
-	err = c.retry(ctx, func(ctx context.Context) (bool, error) {
-		r, err := c.send(ctx, e, http.MethodGet, address, 0)
-		if err != nil {
-			return false, err
-		}
-		defer r.close()
-		text, err := io.ReadAll(io.LimitReader(r.Body, maxListing))
-		if err != nil {
-			return false, e.connection(err)
-		}
-		models = nil
-		if err := json.Unmarshal(text, &models); err != nil || models == nil {
-			not := e
-			not.Kind, not.Detail, not.Err = NotAHub, "what answers is not a Hugging Face Hub", err
-			return false, &not
-		}
-		next = nextPage(r.Response)
-		return false, nil
-	})
-	return models, next, err
+	answer, err := c.ask(ctx, e, address, &models, func() bool { return models != nil })
+	if err != nil {
+		return nil, "", err
+	}
+	return models, nextPage(answer), nil
 }
 
 // nextLink is the entry of a Link header for the page that follows.

@@ -1,8 +1,11 @@
 package hub
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -124,6 +127,16 @@ func TestSearchFaults(t *testing.T) {
 	if got, err := c.Search(t.Context(), Query{Author: "a"}); err != nil || len(got) != 3 {
 		t.Errorf("after two faults: %v, %v", names(got), err)
 	}
+	// An answer that was cut off is asked for again, and so is one that the Hub puts
+	// off, when it says.
+	s.Inject(hubtest.Fault{Path: "/api/models", Status: http.StatusOK, Body: `[{"id": "a/cut`, Times: 1})
+	s.Inject(hubtest.Fault{Path: "/api/models", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"1"}}, Times: 1})
+	var said []string
+	c.Notice = func(text string) { said = append(said, text) }
+	begun := time.Now()
+	if got, err := c.Search(t.Context(), Query{Author: "a"}); err != nil || len(got) != 3 || time.Since(begun) < time.Second || len(said) != 1 || !strings.Contains(said[0], "asks to wait for 1s") {
+		t.Errorf("cut off and put off: %v, %v, %q, after %v", names(got), err, said, time.Since(begun))
+	}
 	for _, x := range []struct {
 		f    hubtest.Fault
 		kind Kind
@@ -133,6 +146,7 @@ func TestSearchFaults(t *testing.T) {
 		{hubtest.Fault{Status: http.StatusOK, Body: "<html>"}, NotAHub},
 		{hubtest.Fault{Status: http.StatusOK, Body: `{"error": "none"}`}, NotAHub},
 		{hubtest.Fault{Drop: true}, Unreachable},
+		{hubtest.Fault{Status: http.StatusOK, Body: `[{"id": "x/y", "tags": [`}, Truncated},
 	} {
 		s.Mend()
 		s.Inject(x.f)
@@ -145,6 +159,33 @@ func TestSearchFaults(t *testing.T) {
 	c.Offline = true
 	if _, err := c.Search(t.Context(), Query{}); !errors.Is(err, &Error{Kind: OfflineMode}) {
 		t.Errorf("offline: %v", err)
+	}
+}
+
+// Thousands of models are all found, each once, in the same order whatever the
+// pages; a limit leaves the rest unread.
+func TestSearchOfThousands(t *testing.T) {
+	s, c := library(t)
+	const many = 4_000
+	for i := range many {
+		s.Add(fmt.Sprintf("big/m%05d", i), nil).Set(func(r *hubtest.Repo) { r.Tags, r.Downloads = []string{"da"}, i%977 })
+	}
+	found, err := c.Search(t.Context(), Query{Author: "big"})
+	if err != nil || len(found) != many {
+		t.Fatalf("%d models, %v", len(found), err)
+	}
+	if !slices.IsSortedFunc(found, func(a, b Listed) int {
+		return cmp.Or(cmp.Compare(b.Downloads, a.Downloads), cmp.Compare(a.ID, b.ID))
+	}) {
+		t.Error("not sorted")
+	}
+	asked := len(s.Requests())
+	first, err := c.Search(t.Context(), Query{Author: "big", Limit: 30})
+	if err != nil || !slices.Equal(first, found[:30]) {
+		t.Errorf("the first 30: %v", err)
+	}
+	if n := len(s.Requests()) - asked; n > 2 {
+		t.Errorf("%d pages were read for 30 models", n)
 	}
 }
 
