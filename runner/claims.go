@@ -87,7 +87,7 @@ func lockPath(d job.Dir) string      { return filepath.Join(string(d), "lock") }
 
 // exclusively runs f while no other process changes the set of claims.
 func (h home) exclusively(f func() error) error {
-	if err := os.MkdirAll(h.batches(), 0o777); err != nil {
+	if err := atomicfile.MkdirSpread(h.batches()); err != nil {
 		return err
 	}
 	l := flock.New(filepath.Join(h.batches(), ".lock"))
@@ -205,12 +205,7 @@ func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, at
 		return nil, err
 	}
 	h.held.add(c.dir)
-	// The manifest must outlive this machine: what runs on others is found by it.
-	err = h.disk.Sync()
-	if err == nil {
-		err = fill(c.dir)
-	}
-	if err != nil {
+	if err := fill(c.dir); err != nil {
 		return nil, errors.Join(err, c.drop())
 	}
 	return c, nil
@@ -234,6 +229,16 @@ type beginning struct {
 }
 
 func startedPath(d job.Dir) string { return filepath.Join(string(d), "started.json") }
+
+// starting notes that the executor is about to be asked to start the batch. The
+// claim is on disk then: what runs on other machines is found by it when this
+// one has lost its power.
+func (c *claim) starting(at time.Time) error {
+	if err := c.start(at, Where{}); err != nil {
+		return err
+	}
+	return c.home.disk.Sync()
+}
 
 // start notes when and where the batch began. An empty where says that its
 // executor is being asked to start it.

@@ -28,6 +28,9 @@ type ended struct {
 }
 
 func (x *run) loop(ctx context.Context, report *Report) error {
+	if err := x.store.Make(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	reports := make(chan ended)

@@ -54,7 +54,7 @@ func (x *run) record(c *cell) (results.Record, error) {
 		}
 		o := *p.outcome
 		if o.State != job.OK {
-			rec.Failures = append(rec.Failures, results.Failure{Seed: p.spec.Seed, Job: string(p.spec.ID()), Failure: string(o.Failure), Message: o.Message})
+			rec.Failures = append(rec.Failures, results.Failure{Seed: p.spec.Seed, Job: string(p.id), Failure: string(o.Failure), Message: o.Message})
 			continue
 		}
 		versions = append(versions, o.Versions)
@@ -117,7 +117,7 @@ func (x *run) flush() error {
 
 func replicate(p *planned, o job.Outcome) results.Replicate {
 	return results.Replicate{
-		Seed: p.spec.Seed, Job: string(p.spec.ID()), Scores: p.scores, Steps: o.Steps, BestStep: o.BestStep,
+		Seed: p.spec.Seed, Job: string(p.id), Scores: p.scores, Steps: o.Steps, BestStep: o.BestStep,
 		MicroBatch: o.MicroBatch, Accumulation: o.Accumulation, Precision: o.Precision, Device: o.Device, DeviceName: o.DeviceName,
 		Executor: o.Executor, Host: o.Host, Image: o.Image, GPUs: len(o.GPUs), GPUShare: o.GPUShare, Attempt: o.Attempt,
 		Seconds: seconds(o), Energy: (*results.Energy)(o.Energy),
@@ -138,7 +138,7 @@ func (x *run) rescore(p *planned) error {
 	if err != nil {
 		return &PreconditionError{
 			What: fmt.Sprintf("%s on %s, seed %d: its stored predictions cannot be scored", p.spec.Model, p.spec.Dataset, p.spec.Seed),
-			Hint: fmt.Sprintf("rm -r %s, then run the same command again: only this seed is trained anew", x.store.Dir(p.spec.ID())), Err: err,
+			Hint: fmt.Sprintf("rm -r %s, then run the same command again: only this seed is trained anew", x.store.Dir(p.id)), Err: err,
 		}
 	}
 	p.scores = scores
@@ -181,7 +181,7 @@ func (x *run) known(c *cell) (*results.Record, error) {
 // covers says whether r holds every job of c in the state it is in.
 func covers(r results.Record, c *cell) bool {
 	for _, p := range c.jobs {
-		id := string(p.spec.ID())
+		id := string(p.id)
 		ok := slices.ContainsFunc(r.Replicates, func(q results.Replicate) bool { return q.Job == id })
 		if p.outcome.State != job.OK {
 			ok = slices.ContainsFunc(r.Failures, func(f results.Failure) bool { return f.Job == id && f.Failure == string(p.outcome.Failure) })

@@ -68,10 +68,10 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 	c := w.claim
 	attached := h != nil
 	if !attached {
-		e, err := w.Executor(c.executor)
-		if err == nil {
-			err = c.start(w.begun, Where{})
+		if err := c.starting(w.begun); err != nil {
+			return ended{requeue: w.rest(), err: errors.Join(err, c.drop())}
 		}
+		e, err := w.Executor(c.executor)
 		if err == nil {
 			h, err = e.Start(ctx, c.batch, c.dir)
 		}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"bench/runner/job"
 	"bench/scoring/results"
 	"bench/tasks/all"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // idle is an executor whose trainings cost nothing: a batch has ended, with
@@ -22,34 +25,39 @@ type idle struct{}
 
 func (idle) Start(_ context.Context, b job.Batch, d job.Dir) (Handle, error) {
 	for _, j := range b.Jobs {
-		test, err := os.ReadFile(filepath.Join(d.In(), "data", j.Dataset, "test.jsonl"))
-		if err != nil {
-			return nil, err
-		}
-		var out strings.Builder
-		for line := range strings.Lines(string(test)) {
-			var row struct{ ID string }
-			if err := json.Unmarshal([]byte(line), &row); err != nil {
-				return nil, err
-			}
-			fmt.Fprintf(&out, "{\"id\":%q,\"label\":\"positive\",\"scores\":{\"negative\":0,\"neutral\":0,\"positive\":1}}\n", row.ID)
-		}
-		dir := filepath.Join(d.Out(), string(j.ID))
-		if err := os.Mkdir(dir, 0o777); err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "predictions.jsonl"), []byte(out.String()), 0o666); err != nil {
-			return nil, err
-		}
-		o, err := json.Marshal(job.TrainerOutcome{Version: job.ProtocolVersion, Job: j.ID, State: job.OK, Steps: 100})
-		if err != nil {
-			return nil, err
-		}
-		if err := os.WriteFile(filepath.Join(dir, "outcome.json"), o, 0o666); err != nil {
+		if err := pretend(j.ID, filepath.Join(d.In(), "data", j.Dataset, "test.jsonl"), filepath.Join(d.Out(), string(j.ID))); err != nil {
 			return nil, err
 		}
 	}
 	return idle{}, nil
+}
+
+// pretend is a training that costs nothing: it reads the test rows and writes
+// what a trainer writes into dir, which it makes.
+func pretend(id job.ID, rows, dir string) error {
+	test, err := os.ReadFile(rows)
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(test)) {
+		var row struct{ ID string }
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			return err
+		}
+		fmt.Fprintf(&out, "{\"id\":%q,\"label\":\"positive\",\"scores\":{\"negative\":0,\"neutral\":0,\"positive\":1}}\n", row.ID)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "predictions.jsonl"), []byte(out.String()), 0o666); err != nil {
+		return err
+	}
+	o, err := json.Marshal(job.TrainerOutcome{Version: job.ProtocolVersion, Job: id, State: job.OK, Steps: 100})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "outcome.json"), o, 0o666)
 }
 
 func (idle) Attach(context.Context, job.Batch, job.Dir) (Handle, error) { return nil, ErrNotFound }
@@ -105,6 +113,77 @@ func BenchmarkSweep(b *testing.B) {
 	}
 	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N)/24000, "ms/job")
 	b.ReportMetric(peakMB(b), "peak-MB")
+}
+
+// BenchmarkPlainLoop is what BenchmarkSweep is held against: two loops, one for
+// each core, over the same 24,000 jobs. Each writes what a trainer writes, reads
+// it, scores it and puts it where it belongs, and removes what the trainer
+// wrote. There is no queue, no claim, no check, nothing is synced, and what is
+// cut off when the program dies is lost.
+func BenchmarkPlainLoop(b *testing.B) {
+	for range b.N {
+		b.StopTimer()
+		r, req := large(b)
+		x := r.newRun(req)
+		if err := x.plan(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+		var loops errgroup.Group
+		for w := range 2 {
+			loops.Go(func() error {
+				for i := w; i < len(x.order); i += 2 {
+					if err := plainly(x, x.order[i]); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+		if err := loops.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(b.Elapsed().Seconds()*1e3/float64(b.N)/24000, "ms/job")
+}
+
+func plainly(x *run, p *planned) error {
+	out := filepath.Join(x.Home, "batches", string(p.id))
+	if err := pretend(p.id, filepath.Join(x.Home, "datasets", p.spec.Dataset, "test.jsonl"), out); err != nil {
+		return err
+	}
+	predictions, err := os.ReadFile(filepath.Join(out, "predictions.jsonl"))
+	if err != nil {
+		return err
+	}
+	outcome, err := os.ReadFile(filepath.Join(out, "outcome.json"))
+	if err != nil {
+		return err
+	}
+	if err := p.cell.tests.get(); err != nil {
+		return err
+	}
+	var lines []json.RawMessage
+	for line := range bytes.Lines(predictions) {
+		lines = append(lines, line)
+	}
+	if _, err := x.score(p, lines); err != nil {
+		return err
+	}
+	spec, err := json.Marshal(p.spec)
+	if err != nil {
+		return err
+	}
+	dir := x.store.Dir(p.id)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{"spec.json": spec, "predictions.jsonl": predictions, "outcome.json": outcome} {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
+			return err
+		}
+	}
+	return os.RemoveAll(out)
 }
 
 // BenchmarkFinishedSweep measures a sweep of 24,000 jobs that finds all done.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -43,7 +42,7 @@ func Decode(row datasets.Row, line json.RawMessage, v any, id *string) error {
 	if err := d.Decode(v); err != nil {
 		return &PredictionError{row.ID, fmt.Sprintf("%v: %s", err, abridge(line))}
 	}
-	if _, err := d.Token(); err != io.EOF {
+	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
 		return &PredictionError{row.ID, "more than one JSON value: " + abridge(line)}
 	}
 	if *id != row.ID {

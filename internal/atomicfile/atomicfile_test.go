@@ -108,3 +108,18 @@ func TestWriteDir(t *testing.T) {
 		t.Error("a folder that is not there was synced")
 	}
 }
+
+func TestMkdirSpread(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	for range 2 {
+		if err := MkdirSpread(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := MkdirSpread(filepath.Join(dir, "file", "c")); err == nil {
+		t.Error("no error below a file")
+	}
+}

@@ -61,7 +61,7 @@ func ReadPredictions(r io.Reader, name string, ids []string) ([]json.RawMessage,
 		}
 	}
 	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 64<<10), MaxPredictionLine)
+	in.Buffer(make([]byte, 4<<10), MaxPredictionLine)
 	n := 0
 	for in.Scan() {
 		n++

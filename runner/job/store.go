@@ -127,6 +127,9 @@ func (s Store) Outcome(id ID) (Outcome, bool, error) {
 
 func (s Store) predictions(id ID) string { return filepath.Join(s.Dir(id), predictionsFile) }
 
+// Make makes the folder of all jobs, if there is none yet.
+func (s Store) Make() error { return atomicfile.MkdirSpread(filepath.Join(s.Home, "jobs")) }
+
 // Sync returns when all jobs saved before are on disk.
 func (s Store) Sync() error {
 	if s.Disk == nil {
