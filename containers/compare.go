@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,6 +62,31 @@ func (e *Engine) joins(ctx context.Context, image string) (bool, error) {
 	}
 	e.shells[image] = code == 0
 	return code == 0, nil
+}
+
+// room says so, as NoSpace, if the disk of the volume that is filled has less
+// than need bytes free, which else a slow link would tell after hours only. An
+// image without df leaves it to the sending.
+func (e *Engine) room(ctx context.Context, s Shelf, target string, need int64) error {
+	spec := s.assembler(target, nil)
+	spec.Entrypoint, spec.Notes = []string{"df", "-kP", target}, map[string]string{LabelBatch: "room"}
+	said, code, err := e.run(ctx, "bench-room", spec)
+	if IsKind(err, Refused) || err == nil && code != 0 {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(said)), "\n")
+	cells := strings.Fields(lines[len(lines)-1]) // file system, size, used, free, …
+	if len(cells) < 4 {
+		return nil
+	}
+	if free, err := strconv.ParseInt(cells[3], 10, 64); err == nil && free < need>>10 {
+		return &Error{Kind: NoSpace, Op: "send " + s.Kind, Host: e.host, Hint: hintNoSpace,
+			Err: fmt.Errorf("%d MB are free on the disk of %s, and %d MB are to be sent", free<<10/1e6, e.host, need/1e6)}
+	}
+	return nil
 }
 
 // run runs a container that is not to be found again to its end, within the time

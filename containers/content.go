@@ -304,6 +304,15 @@ func (e *Engine) fill(ctx context.Context, s Shelf, c *Container, target string,
 	if err != nil {
 		return there, err
 	}
+	need := int64(0)
+	for _, p := range todo {
+		need += p.Size
+	}
+	if need > parcelBytes {
+		if err := e.room(ctx, s, target, need); err != nil {
+			return there, err
+		}
+	}
 	began, sent := time.Now(), int64(0)
 	next := began.Add(10 * time.Second)
 	tell := func(n int64) {

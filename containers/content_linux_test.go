@@ -240,6 +240,24 @@ func TestFillOnce(t *testing.T) {
 	}
 }
 
+// What has no room on the engine's disk is not sent until that is full.
+func TestFillAsksForRoom(t *testing.T) {
+	l := newLab(t)
+	l.image = containertest.Base(t, l.e)
+	way := containertest.LayCable(t)
+	e := way.Open()
+	c := content.New([]content.File{{Name: "weights.bin", Path: os.DevNull, Size: 1 << 50, SHA256: rand.Text()}})
+	s, seen := l.shelf(e, "model", c)
+	before := way.Sent()
+	err := e.Fill(t.Context(), s, seen, "/bench/model")
+	if f, ok := errors.AsType[*containers.Error](err); !ok || f.Kind != containers.NoSpace || !strings.Contains(f.Error(), "1125899906 MB are to be sent") || !strings.Contains(f.Hint, "free some space") {
+		t.Errorf("Fill: %v", err)
+	}
+	if sent := way.Sent() - before; sent > 1<<20 {
+		t.Errorf("%d bytes were sent first", sent)
+	}
+}
+
 // The oldest content that nobody uses makes room.
 func TestFillEvicts(t *testing.T) {
 	l := newLab(t)

@@ -146,8 +146,8 @@ var phrases = []struct {
 	kind Kind
 	hint string
 }{
-	{"no space left on device", NoSpace, "free some space on the engine's disk: docker system df"},
-	{"disk quota exceeded", NoSpace, "free some space on the engine's disk: docker system df"},
+	{"no space left on device", NoSpace, hintNoSpace},
+	{"disk quota exceeded", NoSpace, hintNoSpace},
 	{"could not select device driver", GPURefused, hintGPU},
 	{"unknown runtime specified nvidia", GPURefused, hintGPU},
 	{"unknown or invalid runtime name: nvidia", GPURefused, hintGPU},
@@ -160,6 +160,8 @@ var phrases = []struct {
 	{"http request to an https server", Refused, "the engine there wants TLS: leave out tls=no"},
 	{"marked for removal", Gone, ""}, // asked for while the engine removes it
 }
+
+const hintNoSpace = "free some space on the engine's disk: docker system df"
 
 const hintGPU = "install NVIDIA's container toolkit on the engine's machine, or run without GPUs"
 

@@ -56,6 +56,26 @@ func TestInterruptedRunIsTakenOver(t *testing.T) {
 	w.noBatchesLeft()
 }
 
+// cutShort cancels a run when it has started its batch, and returns what it left.
+func (w *world) cutShort() *claim {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	go func() {
+		for w.events("start") == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+	}()
+	if _, err := w.run(ctx, w.request(1)); !errors.Is(err, context.Canceled) {
+		w.t.Fatal(err)
+	}
+	claims, _, err := homeAt(w.home).scan()
+	if err != nil || len(claims) != 1 {
+		w.t.Fatalf("%v, %v", claims, err)
+	}
+	return claims[0]
+}
+
 // A bench that died while it started a batch may have started it: the next one
 // does not take the first "no" for an answer.
 func TestBatchThatWasBeingStartedIsLookedFor(t *testing.T) {
@@ -64,24 +84,11 @@ func TestBatchThatWasBeingStartedIsLookedFor(t *testing.T) {
 		<-gate
 		return succeed(s, b, d)
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for w.events("start") == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-	}()
-	if _, err := w.run(ctx, w.request(1)); !errors.Is(err, context.Canceled) {
+	left := w.cutShort()
+	if err := left.start(time.Now(), Where{}); err != nil { // as if it had died within Start
 		t.Fatal(err)
 	}
-	claims, _, err := homeAt(w.home).scan()
-	if err != nil || len(claims) != 1 {
-		t.Fatalf("%v, %v", claims, err)
-	}
-	if err := claims[0].start(time.Now(), Where{}); err != nil { // as if it had died within Start
-		t.Fatal(err)
-	}
-	claims[0].release()
+	left.release()
 	w.exec.blind = 3
 	close(gate)
 	if rep := w.must(w.request(1)); rep.Attached != 1 || rep.Failed != 0 || len(w.exec.started) != 2 {
@@ -95,28 +102,15 @@ func TestCollectedOutcomeSaysWhere(t *testing.T) {
 		<-t.Context().Done() // killed with its bench
 		return job.Exit{}, nil
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		for w.events("start") == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-	}()
-	if _, err := w.run(ctx, w.request(1)); !errors.Is(err, context.Canceled) {
-		t.Fatal(err)
-	}
-	claims, _, err := homeAt(w.home).scan()
-	if err != nil || len(claims) != 1 {
-		t.Fatalf("%v, %v", claims, err)
-	}
-	finish(claims[0].dir, claims[0].batch.Jobs[0], job.TrainerOutcome{State: job.OK})
-	claims[0].release()
+	left := w.cutShort()
+	finish(left.dir, left.batch.Jobs[0], job.TrainerOutcome{State: job.OK})
+	left.release()
 	time.Sleep(20 * time.Millisecond)
 	w.exec = &scripted{act: succeed}
 	if rep := w.must(w.request(1)); rep.Ran != 2 || w.events("job") != 2 {
 		t.Errorf("%d events, %+v", w.events("job"), rep)
 	}
-	o, ok, err := job.Store{Home: w.home}.Outcome(claims[0].batch.Jobs[0].ID)
+	o, ok, err := job.Store{Home: w.home}.Outcome(left.batch.Jobs[0].ID)
 	if !ok || err != nil || o.Host != "here" || o.Executor != "scripted" || !o.Started.Before(o.Finished) {
 		t.Errorf("%+v, %v", o, err)
 	}

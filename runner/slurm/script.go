@@ -115,14 +115,13 @@ guard() {
 }
 attend() {
   event_end=$(($(size "$events") + print)); log_end=$(($(size "$log") + print))
-  set -m; "$@" & pid=$!; set +m
-  guard & guarding=$!
+  set -m; "$@" & pid=$!; guard & guarding=$!; set +m
   trap 'term=true; kill -TERM -- "-$pid" 2>/dev/null' TERM
   ! $term || kill -TERM -- "-$pid" 2>/dev/null
   wait "$pid"; code=$?
   while kill -0 "$pid" 2>/dev/null; do wait "$pid"; code=$?; done # a signal ends wait too early
   if $term; then wait "$pid" 2>/dev/null; again=$?; [ "$again" = 127 ] || code=$again; fi
-  kill "$guarding" 2>/dev/null
+  kill -KILL -- "-$guarding"; wait "$guarding" 2>/dev/null # with its sleep, for which Slurm would wait
   shorten "$events" "$event_end"; shorten "$log" "$log_end"
 }
 `
