@@ -11,7 +11,6 @@ import (
 
 	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
-	"github.com/docker/docker/api/types/filters"
 )
 
 // Container is a container that exists or existed.
@@ -224,15 +223,8 @@ func (e *Engine) Find(ctx context.Context, labels map[string]string) ([]*Contain
 	if len(labels) == 0 {
 		return nil, usage("Find without labels would find everybody's containers")
 	}
-	args := filters.NewArgs()
-	for k, v := range labels {
-		if v != "" {
-			k += "=" + v
-		}
-		args.Add("label", k)
-	}
 	list, err := ask(ctx, e, e.t.call, "list containers", func(ctx context.Context) ([]container.Summary, error) {
-		return e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: args})
+		return e.api.ContainerList(ctx, container.ListOptions{All: true, Filters: withLabels(labels)})
 	})
 	if err != nil {
 		return nil, err

@@ -81,7 +81,8 @@ type Engine struct {
 	info    Info
 	t       timing
 
-	filling keyed // volumes that this process fills
+	filling  keyed    // volumes that this process fills, and measuring
+	measured measured // guarded by filling
 
 	mu     sync.Mutex
 	gpus   []GPU // of the last successful probe
@@ -97,6 +98,7 @@ type timing struct {
 	call    time.Duration // a call that only reads or flips a state
 	long    time.Duration // a call that makes, starts or removes a container
 	poll    time.Duration // one wait for the end of a container; then it is asked for anew
+	measure time.Duration // an answer about the size of volumes serves so long
 	stall   time.Duration // a transfer of files may stand still so long
 	stale   time.Duration // another process that fills a volume is given up after so long without progress
 	silence time.Duration // a stream may be silent so long before the engine is asked whether it lives
@@ -104,7 +106,7 @@ type timing struct {
 }
 
 func defaultTiming() timing {
-	return timing{open: 8 * time.Second, hello: 2500 * time.Millisecond, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, stall: 2 * time.Minute, stale: 45 * time.Second, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
+	return timing{open: 8 * time.Second, hello: 2500 * time.Millisecond, call: 15 * time.Second, long: 2 * time.Minute, poll: time.Minute, measure: time.Second, stall: 2 * time.Minute, stale: 45 * time.Second, silence: 30 * time.Second, backoff: 250 * time.Millisecond}
 }
 
 // pause sleeps after the n-th failure in a row, n from 0.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/csv"
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -26,8 +27,8 @@ type GPU struct {
 	Compute string `json:"compute,omitempty"` // compute capability: 9.0
 	Driver  string `json:"driver,omitempty"`  // version
 	// Parent is the UUID of the card that a slice belongs to, Slice its number
-	// there, and Share which part of the card it is, by memory, in eighths; 0: not
-	// a slice.
+	// there, and Share which part of the card it is: by memory, in eighths, and of
+	// that its part if several compute instances share it; 0: not a slice.
 	Parent string  `json:"parent,omitempty"`
 	Slice  int     `json:"slice,omitempty"`
 	Share  float64 `json:"share,omitempty"`
@@ -125,6 +126,7 @@ var (
 	smiCard  = regexp.MustCompile(`^GPU (\d+): (.*) \(UUID: (GPU-[^)\s]+)\)\s*$`)
 	smiSlice = regexp.MustCompile(`^\s+MIG (\S+)\s+Device\s+(\d+): \(UUID: (MIG-[^)\s]+)\)\s*$`)
 	smiSize  = regexp.MustCompile(`\.(\d+)gb`)
+	smiPart  = regexp.MustCompile(`^(\d+)c\.(\d+)g\.`) // 1c.3g.20gb: one of three in a slice
 )
 
 // parseSlices reads nvidia-smi -L and returns the slices of the cards sliced.
@@ -149,6 +151,11 @@ func parseSlices(out []byte, sliced []GPU) []GPU {
 					g.Share = min(8, max(1, math.Round(8*float64(g.MemoryMiB)/float64(c.MemoryMiB)))) / 8
 				}
 			}
+			if part := smiPart.FindStringSubmatch(m[1]); part != nil {
+				c, _ := strconv.ParseFloat(part[1], 64)
+				of, _ := strconv.ParseFloat(part[2], 64)
+				g.Share *= min(1, c/max(1, of))
+			}
 			gpus = append(gpus, g)
 		}
 	}
@@ -163,7 +170,38 @@ const cdiVendor = "nvidia.com/gpu="
 
 // KeepsGPUs says whether containers keep these GPUs for sure; see Info.LosesGPUs.
 func (e *Engine) KeepsGPUs(gpus []GPU) bool {
-	return !e.info.LosesGPUs() || !slices.ContainsFunc(gpus, func(g GPU) bool { return !slices.Contains(e.info.CDIDevices, cdiVendor+g.UUID) })
+	return !e.info.LosesGPUs() || !slices.ContainsFunc(gpus, func(g GPU) bool { return e.cdiName(g) == "" })
+}
+
+// cdiName is the engine's CDI name of a GPU, by UUID or else by number; "": it has
+// none. Which names there are the host's admin decides (nvidia-ctk cdi generate
+// --device-name-strategy): by number is what older toolkits do unasked.
+func (e *Engine) cdiName(g GPU) string {
+	names := []string{g.UUID}
+	switch {
+	case g.Parent != "":
+		names = append(names, fmt.Sprintf("%d:%d", g.Index, g.Slice))
+	case g.Index >= 0:
+		names = append(names, strconv.Itoa(g.Index))
+	}
+	for _, n := range names {
+		if slices.Contains(e.info.CDIDevices, cdiVendor+n) {
+			return cdiVendor + n
+		}
+	}
+	return ""
+}
+
+// known is the GPU of this UUID as the last probe saw it.
+func (e *Engine) known(uuid string) GPU {
+	if uuid != allGPUs { // which the probe itself asks for, holding the lock
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if i := slices.IndexFunc(e.gpus, func(g GPU) bool { return g.UUID == uuid }); i >= 0 {
+			return e.gpus[i]
+		}
+	}
+	return GPU{UUID: uuid, Index: -1}
 }
 
 // requests asks for GPUs by UUID, through NVIDIA's runtime or hook, or through
@@ -175,8 +213,8 @@ func (e *Engine) requests(gpus []string) []container.DeviceRequest {
 	}
 	var names []string
 	for _, g := range gpus {
-		if slices.Contains(e.info.CDIDevices, cdiVendor+g) {
-			names = append(names, cdiVendor+g)
+		if name := e.cdiName(e.known(g)); name != "" {
+			names = append(names, name)
 		}
 	}
 	if len(names) == len(gpus) && (!e.info.NvidiaRuntime || e.info.LosesGPUs()) {

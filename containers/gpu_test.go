@@ -36,6 +36,19 @@ func TestParse(t *testing.T) {
 		t.Errorf("slices\n%+v, want\n%+v", got, want)
 	}
 
+	// An H200 in slices, one of them in two compute instances; the names of slices
+	// are those of NVIDIA's guide (MIG Device Names).
+	h200 := []GPU{{UUID: "GPU-h", Name: "NVIDIA H200", MemoryMiB: 143771}}
+	list = "GPU 0: NVIDIA H200 (UUID: GPU-h)\n  MIG 3g.71gb     Device  0: (UUID: MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f)\n  MIG 1c.2g.35gb  Device  1: (UUID: MIG-2)\n  MIG 1c.2g.35gb  Device  2: (UUID: MIG-3)\n" +
+		"  MIG 1g.18gb+me  Device  3: (UUID: MIG-GPU-h/9/0)\n"
+	var shares []float64
+	for _, g := range parseSlices([]byte(list), h200) {
+		shares = append(shares, g.Share)
+	}
+	if want := []float64{4. / 8, 1. / 8, 1. / 8, 1. / 8}; !slices.Equal(shares, want) {
+		t.Errorf("shares %v, want %v", shares, want)
+	}
+
 	old, _, err := parseCards([]byte("0, GPU-a, Tesla K80, 11441, [N/A]\n"))
 	if err != nil || len(old) != 1 || old[0] != (GPU{UUID: "GPU-a", Name: "Tesla K80", MemoryMiB: 11441}) {
 		t.Errorf("an old driver: %+v, %v", old, err)
@@ -101,5 +114,20 @@ func TestRequestsUnderSystemd(t *testing.T) {
 		if r := e.requests([]string{"GPU-2"}); r[0].Driver != "nvidia" {
 			t.Errorf("%s, a GPU without a CDI name: %+v", cgroup, r)
 		}
+	}
+}
+
+// An engine that has GPUs by CDI only, under the names that nvidia-ctk gives unasked.
+func TestRequestsByNumber(t *testing.T) {
+	e := newFake().open(t)
+	e.info.CDIDevices = []string{"nvidia.com/gpu=0", "nvidia.com/gpu=1:2", "nvidia.com/gpu=all"}
+	e.gpus = []GPU{{UUID: "GPU-a"}, {UUID: "MIG-b", Index: 1, Slice: 2, Parent: "GPU-p"}}
+	for gpu, want := range map[string]string{"GPU-a": "nvidia.com/gpu=0", "MIG-b": "nvidia.com/gpu=1:2", "all": "nvidia.com/gpu=all", "0": "nvidia.com/gpu=0"} {
+		if r := e.requests([]string{gpu}); r[0].Driver != "cdi" || r[0].DeviceIDs[0] != want {
+			t.Errorf("%s: %+v", gpu, r)
+		}
+	}
+	if r := e.requests([]string{"GPU-c"}); r[0].Driver != "nvidia" || r[0].DeviceIDs[0] != "GPU-c" {
+		t.Errorf("a GPU that is not known: %+v", r)
 	}
 }

@@ -26,15 +26,8 @@ func (e *Engine) Volumes(ctx context.Context, labels map[string]string) ([]Volum
 	if len(labels) == 0 {
 		return nil, usage("Volumes without labels would find everybody's")
 	}
-	args := filters.NewArgs()
-	for k, v := range labels {
-		if v != "" {
-			k += "=" + v
-		}
-		args.Add("label", k)
-	}
 	list, err := ask(ctx, e, e.t.call, "list volumes", func(ctx context.Context) (volume.ListResponse, error) {
-		return e.api.VolumeList(ctx, volume.ListOptions{Filters: args})
+		return e.api.VolumeList(ctx, volume.ListOptions{Filters: withLabels(labels)})
 	})
 	if err != nil {
 		return nil, err
@@ -52,6 +45,18 @@ func (e *Engine) Volumes(ctx context.Context, labels map[string]string) ([]Volum
 		return vs[i].Name < vs[j].Name
 	})
 	return vs, nil
+}
+
+// withLabels asks for what carries all these labels; an empty value matches any.
+func withLabels(labels map[string]string) filters.Args {
+	args := filters.NewArgs()
+	for k, v := range labels {
+		if v != "" {
+			k += "=" + v
+		}
+		args.Add("label", k)
+	}
+	return args
 }
 
 // RemoveVolume removes a volume. It returns false, and no error, if a
@@ -88,22 +93,48 @@ func (e *Engine) RemoveVolumes(ctx context.Context, labels map[string]string) (r
 }
 
 // VolumeBytes tells how much lies in a volume; a sparse file counts in full.
-// The engine goes through all its volumes for that, so it is not to be asked
-// often.
+//
+// The engine goes through all its volumes for that, those of others too. So one
+// answer serves all who ask at the same time, and the engine is asked again only
+// after it has had rest for many times as long as the answer took.
 func (e *Engine) VolumeBytes(ctx context.Context, name string) (int64, error) {
-	disk, err := ask(ctx, e, e.t.long, "measure volume "+name, func(ctx context.Context) (types.DiskUsage, error) {
-		return e.api.DiskUsage(ctx, types.DiskUsageOptions{Types: []types.DiskUsageObject{types.VolumeObject}})
-	})
+	unlock, err := e.filling.lock(ctx, "/measure")
 	if err != nil {
 		return 0, err
 	}
-	for _, v := range disk.Volumes {
-		if v != nil && v.Name == name && v.UsageData != nil {
-			return v.UsageData.Size, nil
+	defer unlock()
+	if time.Now().After(e.measured.until) || !e.measured.has(name) {
+		began := time.Now()
+		disk, err := ask(ctx, e, e.t.long, "measure volume "+name, func(ctx context.Context) (types.DiskUsage, error) {
+			return e.api.DiskUsage(ctx, types.DiskUsageOptions{Types: []types.DiskUsageObject{types.VolumeObject}})
+		})
+		if err != nil {
+			return 0, err
+		}
+		took := time.Since(began)
+		e.measured = measured{map[string]int64{}, time.Now().Add(max(e.t.measure, measureRest*took))}
+		for _, v := range disk.Volumes {
+			if v != nil && v.UsageData != nil {
+				e.measured.bytes[v.Name] = v.UsageData.Size
+			}
 		}
 	}
-	return 0, &Error{Kind: Gone, Op: "measure volume " + name, Host: e.host, Err: usage("the engine knows no such volume")}
+	if !e.measured.has(name) {
+		return 0, &Error{Kind: Gone, Op: "measure volume " + name, Host: e.host, Err: usage("the engine knows no such volume")}
+	}
+	return e.measured.bytes[name], nil
 }
+
+// measureRest is how many times as long as measuring took the engine is left alone.
+const measureRest = 10
+
+// measured is the engine's last answer about its volumes.
+type measured struct {
+	bytes map[string]int64
+	until time.Time // it serves until then
+}
+
+func (m measured) has(name string) bool { _, ok := m.bytes[name]; return ok }
 
 // keyed is a lock for each key.
 type keyed struct {

@@ -163,7 +163,7 @@ func (k *kit) checkEngine(ctx context.Context, h host) (out []finding, ready boo
 		out = append(out, finding{Part: "GPU", Detail: err.Error(), Remedy: "containers run on the CPU meanwhile"})
 	case len(gpus) == 0:
 		out = append(out, finding{Part: "GPU", Detail: "none that containers can be given; they run on the CPU",
-			Remedy: "if there is one, install the NVIDIA Container Toolkit and restart the engine"})
+			Remedy: "if there is one, install the NVIDIA Container Toolkit and restart the engine; a card in MIG mode needs slices (nvidia-smi mig -cgi … -C)"})
 	default:
 		users, err := docker.Users(ctx, e, gpus)
 		if err != nil {

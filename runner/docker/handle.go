@@ -93,8 +93,12 @@ func (h *handle) stop(ctx context.Context, reason, detail string) error {
 		return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err)
 	}
 	err := kept.WriteJSON(stopFile(h.d), stopped{h.r.Run, reason, detail})
+	grace := h.e.o.Grace
+	if reason == bySpace {
+		grace = 0 // it would go on writing
+	}
 	if err == nil {
-		err = h.c.Stop(ctx, h.e.o.Grace)
+		err = h.c.Stop(ctx, grace)
 	}
 	if err != nil {
 		return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err)

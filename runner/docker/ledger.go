@@ -185,7 +185,7 @@ func (l *ledger) renew(ctx context.Context, c claim, gpu string, every time.Dura
 				return
 			case <-tick.C:
 				// One that fails is made up for by the next.
-				_ = l.keeper.Reserve(ctx, fmt.Sprintf("bench-gpu-%s-%s-%d", gpu, strings.ToLower(c.run[:min(8, len(c.run))]), n), c.image, c.labels(gpu))
+				_ = l.keeper.Reserve(ctx, fmt.Sprintf("%s-%s-%d", lockOf(gpu), strings.ToLower(c.run[:min(8, len(c.run))]), n), c.image, c.labels(gpu))
 			}
 		}
 	})
@@ -258,10 +258,14 @@ type book struct {
 	names   map[string]bool     // of all containers
 }
 
+// lockOf is the name of the lock on a GPU. Drivers before 470 call slices
+// MIG-GPU-…/1/0, which is no name for a container.
+func lockOf(gpu string) string { return "bench-gpu-" + strings.ReplaceAll(gpu, "/", "_") }
+
 // lockName is the first free name of a lock on a GPU that so many may share.
 func (b book) lockName(gpu string, slots int) (string, bool) {
 	for i := range slots {
-		name := "bench-gpu-" + gpu
+		name := lockOf(gpu)
 		if i > 0 {
 			name += fmt.Sprint("-", i)
 		}

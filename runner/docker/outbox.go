@@ -53,14 +53,13 @@ type volumeOut struct {
 	held   bool // c is that container
 }
 
-// How often an out folder behind an engine is looked at. Mostly the trainer's
-// own news come first; see spotter.
-const (
-	lookEvery  = 2 * time.Second
-	weighEvery = 10 * time.Second
-)
+// lookEvery is how often an out folder behind an engine is looked at. Mostly the
+// trainer's own news come first; see spotter.
+const lookEvery = 2 * time.Second
 
-func (v *volumeOut) pace() (look, measure time.Duration) { return lookEvery, weighEvery }
+// pace measures as often as on this machine: the engine itself is asked less often
+// where that is dear, see containers.Engine.VolumeBytes.
+func (v *volumeOut) pace() (look, measure time.Duration) { return lookEvery, measureEvery }
 
 func (v *volumeOut) reading() string { return v.volume + "-read" }
 
