@@ -229,3 +229,29 @@ func TestModelThatCannotBeHadLeavesTheOthers(t *testing.T) {
 		t.Error("a model that was never run is in the log")
 	}
 }
+
+// An image that holds no trainer is told at once and for all jobs; one that was
+// seen to hold one fails job by job.
+func TestNoTrainer(t *testing.T) {
+	broken := true
+	w := newWorld(t, func(_ *scripted, b job.Batch, d job.Dir) (job.Exit, error) {
+		if broken {
+			os.WriteFile(d.Log(), []byte("unknown option: --batch\n"), 0o666)
+			return job.Exit{Code: 2}, nil
+		}
+		say(d, "start", b.Jobs[0].ID)
+		return job.Exit{Code: 2}, nil
+	})
+	w.exec.image = "sha256:5b0e"
+	rep, err := w.run(t.Context(), w.request(3))
+	if p, ok := errors.AsType[*PreconditionError](err); !ok || !strings.Contains(p.Error(), "sha256:5b0e holds no trainer") || !strings.Contains(p.Error(), "unknown option: --batch") || p.Hint == "" {
+		t.Errorf("%v", err)
+	}
+	if rep.Ran != 0 || len(w.exec.started) > 4 {
+		t.Errorf("%d jobs were started; %+v", len(w.exec.started), rep)
+	}
+	broken = false
+	if rep := w.must(w.request(3)); rep.Ran != 6 || rep.Failed != 6 || rep.Failures[0].Outcome.Failure != job.FailureTrainer {
+		t.Errorf("a trainer that fails: %+v", rep)
+	}
+}

@@ -50,6 +50,9 @@ func (w *watch) events() {
 			continue
 		}
 		spec, known := w.claim.specs[e.Job]
+		if known && !w.spoke {
+			w.heard()
+		}
 		out := Event{Batch: w.claim.batch.ID, Model: w.claim.batch.Model.ID, Dataset: spec.Dataset, Seed: spec.Seed, Job: e.Job}
 		switch {
 		case e.Event == "start" && known:

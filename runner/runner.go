@@ -170,7 +170,8 @@ type run struct {
 	left   float64 // see Event.Left
 	dispatch
 	estimates schedule.Estimates
-	stopped   []error // *BudgetError
+	stopped   []error  // *BudgetError
+	trainers  sync.Map // images that hold a trainer, as has been seen
 	// unwritten are records that flush has still to append.
 	unwritten []results.Record
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type watch struct {
 	// lost GPU or a full disk, and that get another try. nil: they get none.
 	lost        map[job.ID]string
 	said        bool                   // that it is late
+	spoke       bool                   // the trainer: it said something that trainers say
 	lostOutcome map[job.ID]job.Outcome // of these, when the trainer wrote one
 	replacing   []results.Loss         // outcomes of earlier attempts that were replaced
 	accounted   time.Time              // see since
@@ -131,6 +133,11 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 			if errors.As(r.err, &p) { // the same for every batch: found out where it ran
 				return ended{requeue: w.rest(), err: errors.Join(r.err, c.drop())}
 			}
+			if r.err == nil {
+				if err := w.noTrainer(r.exit); err != nil {
+					return ended{requeue: w.rest(), err: errors.Join(err, c.drop())}
+				}
+			}
 			return w.finish(r.exit, r.err, report)
 		}
 	}
@@ -155,6 +162,41 @@ func (w *watch) whereabouts(h Handle) {
 		}
 		w.claim.start(w.begun, now) // for whoever takes the batch over, if it can be written
 	}
+}
+
+// noTrainer returns a *PreconditionError if the batch's image holds no trainer, as
+// far as can be seen: its program ended by itself, with a code that trainers do not
+// have or without doing its work, before it had said or written a thing that
+// trainers do, and so did all others of this image in this run. The other jobs
+// would fare no better.
+func (w *watch) noTrainer(x job.Exit) error {
+	if w.spoke || len(w.seen)+len(w.lost) > 0 {
+		w.heard()
+	}
+	if _, works := w.trainers.Load(w.where.Image); works || w.where.Image == "" {
+		return nil
+	}
+	switch {
+	case x.Stopped, x.TimedOut, x.OOMKilled, x.Signal != 0:
+		return nil
+	case x.Code == job.ExitInput, x.Code == job.ExitTrainer, x.Code == job.ExitAgain:
+		return nil
+	}
+	said := "it said nothing"
+	if lines := strings.Split(strings.TrimSpace(string(tail(w.claim.dir.Log(), 2<<10))), "\n"); lines[0] != "" {
+		said = "the last it said:\n" + strings.Join(lines[max(0, len(lines)-3):], "\n")
+	}
+	return &PreconditionError{
+		What: fmt.Sprintf("image %s holds no trainer, or one that does not work: its program ended with exit code %d before it began with any job", w.where.Image, x.Code),
+		Hint: "name an image whose entrypoint is a trainer (docs/trainer-protocol.md), such as the one that bench image build makes",
+		Err:  errors.New(said),
+	}
+}
+
+// heard notes that the batch's image holds a trainer.
+func (w *watch) heard() {
+	w.spoke = true
+	w.trainers.Store(w.where.Image, true)
 }
 
 // finish says of every job without an outcome what became of it.

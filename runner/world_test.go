@@ -28,6 +28,7 @@ type scripted struct {
 	running map[job.ID]*scriptedHandle
 	started []job.ID // jobs, in the order of their batches' starts
 	gpus    []string // given to each batch
+	image   string   // that batches run in
 }
 
 type scriptedHandle struct {
@@ -35,6 +36,7 @@ type scriptedHandle struct {
 	exit job.Exit
 	err  error
 	gpus []string
+	img  string
 }
 
 func (s *scripted) Start(_ context.Context, b job.Batch, d job.Dir) (Handle, error) {
@@ -46,7 +48,7 @@ func (s *scripted) Start(_ context.Context, b job.Batch, d job.Dir) (Handle, err
 	if s.running == nil {
 		s.running = map[job.ID]*scriptedHandle{}
 	}
-	h := &scriptedHandle{done: make(chan struct{}), gpus: s.gpus}
+	h := &scriptedHandle{done: make(chan struct{}), gpus: s.gpus, img: s.image}
 	s.running[b.ID] = h
 	for _, j := range b.Jobs {
 		s.started = append(s.started, j.ID)
@@ -83,7 +85,7 @@ func (h *scriptedHandle) Wait(ctx context.Context) (job.Exit, error) {
 func (h *scriptedHandle) Stop(context.Context) error { return nil }
 
 func (h *scriptedHandle) Where() Where {
-	return Where{Executor: "scripted", Host: "here", GPUs: h.gpus}
+	return Where{Executor: "scripted", Host: "here", GPUs: h.gpus, Image: h.img}
 }
 
 // say appends an event, as a trainer does on stdout.

@@ -11,6 +11,7 @@ import (
 
 	"bench/containers"
 	"bench/containers/containertest"
+	"bench/runner/docker"
 )
 
 // twoHosts starts two Docker engines with the stand-in for a trainer on both.
@@ -234,5 +235,30 @@ func TestSilentHosts(t *testing.T) {
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("bench %s took %v", strings.Join(args, " "), took)
 		}
+	}
+}
+
+// An image whose program is no trainer, or that has none which can be started with
+// a trainer's flags: told once and at once, whatever the number of jobs.
+func TestImageWithoutTrainer(t *testing.T) {
+	e := containertest.Open(t)
+	for _, c := range []struct{ name, image, said string }{
+		{"another program", containertest.Image(t, e, "../../containers/containertest/prog", "prog"), "it said nothing"},
+		{"no program", containertest.Base(t, e), "the last it said:"}, // the engine's init process says so
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newCLI(t)
+			p.env = []string{"DOCKER_HOST=unix:///var/run/docker.sock"}
+			r := p.run(4, "run", "fresh:tiny", "--suite", "sample", "--seeds", "10", "--executor", "docker", "--image", c.image, "--device", "cpu")
+			has(t, r.stderr, "holds no trainer", c.said, "hint: name an image whose entrypoint is a trainer")
+			if n := strings.Count(r.stderr, "holds no trainer"); n != 1 || r.wall > 10*time.Second {
+				t.Errorf("told %d times in %v:\n%s", n, r.wall, r.stderr)
+			}
+			p.noBatches()
+			left, err := e.Find(t.Context(), map[string]string{containers.LabelInstance: docker.Instance(p.home)})
+			if err != nil || len(left) != 0 {
+				t.Errorf("%d containers are left, %v", len(left), err)
+			}
+		})
 	}
 }
