@@ -138,7 +138,7 @@ func (c *Container) Open(ctx context.Context, name string) (io.ReadCloser, FileI
 		silent := context.Cause(ctx) == errSilent
 		err = c.e.failure(ctx, op, err)
 		if silent {
-			err = &Error{Kind: Unreachable, Op: op, Host: c.e.host, Err: errSilent, Hint: hintUnreachable}
+			err = &Error{Kind: Unreachable, Op: op, Host: c.e.host, Err: errSilent, Hint: c.e.at.remedy(errSilent)}
 		}
 		cancel(nil)
 		return err
@@ -197,7 +197,7 @@ func (e *Engine) move(ctx context.Context, op string, f func(ctx context.Context
 		return f(ctx, func() { touch(); stall.Reset(e.t.stall) })
 	})
 	if errors.Is(err, errSilent) && ctx.Err() == nil {
-		return &Error{Kind: Unreachable, Op: op, Host: e.host, Err: errSilent, Hint: hintUnreachable}
+		return &Error{Kind: Unreachable, Op: op, Host: e.host, Err: errSilent, Hint: e.at.remedy(errSilent)}
 	}
 	return err
 }

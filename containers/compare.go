@@ -170,7 +170,7 @@ func (e *Engine) compare(ctx context.Context, s Shelf, c *Container, target stri
 	case exit.Code != 0:
 		f := &Error{Op: op, Host: e.host, Err: fmt.Errorf("sh ended with %d: %s", exit.Code, bytes.TrimSpace(remarks[max(0, len(remarks)-500):]))}
 		if f.Kind, f.Hint, _ = phrased(f.Err.Error()); exit.EngineLost {
-			f.Kind, f.Hint = Unreachable, hintUnreachable // it ended with the engine
+			f.Kind, f.Hint = Unreachable, e.at.remedy(errSilent) // it ended with the engine
 		}
 		return f
 	}

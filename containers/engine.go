@@ -75,6 +75,7 @@ type Engine struct {
 
 	api     dockerAPI
 	host    string
+	at      endpoint
 	tunnel  *tunnel // nil: not over ssh
 	copies  bool
 	warning string
@@ -158,7 +159,7 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	}
 	h, err := ParseHost(address)
 	if err != nil {
-		return nil, &Error{Kind: Refused, Op: "open Docker engine", Host: address, Err: err, Hint: addressForms}
+		return nil, &Error{Kind: Misdescribed, Op: "open Docker engine", Host: address, Err: err, Hint: addressForms}
 	}
 	return OpenHost(ctx, h)
 }
@@ -169,17 +170,17 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 func OpenHost(ctx context.Context, h Host) (_ *Engine, err error) {
 	const op = "open Docker engine"
 	t := defaultTiming()
-	refused := func(err error, hint string) error {
-		return &Error{Kind: Refused, Op: op, Host: h.String(), Err: err, Hint: hint}
+	wrong := func(err error, hint string) error {
+		return &Error{Kind: Misdescribed, Op: op, Host: h.String(), Err: err, Hint: hint}
 	}
 	p, err := h.endpoint()
 	if err != nil {
-		return nil, refused(err, addressForms)
+		return nil, wrong(err, addressForms)
 	}
 	opening, cancel := context.WithTimeout(ctx, t.open)
 	defer cancel()
 	e := newEngine(nil, h.String())
-	e.copies = p.copies
+	e.at, e.copies = p, p.copies
 	if p.plainly {
 		e.warning = fmt.Sprintf("the connection to host %s is neither encrypted nor does it prove who is who: everybody in between can run anything there", h)
 	}
@@ -196,12 +197,12 @@ func OpenHost(ctx context.Context, h Host) (_ *Engine, err error) {
 	}()
 	opts, err := p.options(e.tunnel)
 	if err != nil {
-		return nil, refused(err, "name the folder with ca.pem, cert.pem and key.pem (tls=DIR), or say that there is no encryption (tls=no)")
+		return nil, wrong(err, "name the folder with ca.pem, cert.pem and key.pem (tls=DIR), all valid and the last two of one pair, or say that there is no encryption (tls=no)")
 	}
 	e.api, err = client.NewClientWithOpts(append(opts, client.WithVersionFromEnv(), client.WithAPIVersionNegotiation())...)
 	if err != nil {
 		e.api = nil
-		return nil, refused(err, "look at the address of the Docker engine and its certificates")
+		return nil, wrong(err, "look at the address of the Docker engine, and at ca.pem: it must be a file of certificates in PEM")
 	}
 	if err := e.connect(opening); err != nil {
 		if e.tunnel != nil {
@@ -228,7 +229,7 @@ func (e *Engine) openFailure(ctx context.Context, err error) error {
 		return &Error{Kind: sshKinds[said.Fault], Op: "open Docker engine", Host: e.host, Err: said, Hint: said.Hint}
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = &Error{Kind: Unreachable, Op: "open Docker engine", Host: e.host, Err: errSilent, Hint: hintUnreachable}
+		err = &Error{Kind: Unreachable, Op: "open Docker engine", Host: e.host, Err: errSilent, Hint: e.at.remedy(errSilent)}
 	}
 	return err
 }

@@ -29,6 +29,7 @@ const (
 	BuildFailed                  // a step of an image build failed
 	Registry                     // a registry said no, or could not be reached
 	Damaged                      // files arrive on the engine's machine as others than were sent
+	Misdescribed                 // what the caller says of the host, its address or its certificates, cannot be used
 	Refused                      // anything else that the engine said no to
 )
 
@@ -66,6 +67,8 @@ func (e *Error) Error() string {
 		s += "there is no such container"
 	case Damaged:
 		s += "files arrive damaged at " + e.Host
+	case Misdescribed:
+		s += "host " + e.Host + " cannot be reached as it is described"
 	case BuildFailed:
 		s += "the build failed"
 	case Registry:
@@ -106,7 +109,9 @@ func (e *Engine) failure(ctx context.Context, op string, err error) error {
 		return err
 	}
 	f := &Error{Op: op, Host: e.host, Err: err}
-	f.Kind, f.Hint = classify(err)
+	if f.Kind, f.Hint = classify(err); f.Kind == Unreachable {
+		f.Hint = e.at.remedy(err)
+	}
 	if f.Kind == Unreachable && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
 		f.Err = errSilent
 	}
@@ -177,7 +182,7 @@ func classify(err error) (Kind, string) {
 				return p.kind, p.hint
 			}
 		}
-		return Unreachable, hintUnreachable
+		return Unreachable, ""
 	}
 	if kind, hint, ok := phrased(err.Error()); ok {
 		return kind, hint
@@ -202,9 +207,6 @@ func phrased(said string) (kind Kind, hint string, ok bool) {
 	}
 	return Refused, "", false
 }
-
-// hintUnreachable is what to do when nothing answers.
-const hintUnreachable = "start Docker, or set DOCKER_HOST to where it listens"
 
 // tlsPhrases are what both ends of a connection say of certificates. The
 // client's error types do not survive its wrapping.

@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/url"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
+
+	"bench/internal/sshlink"
 
 	"github.com/docker/docker/client"
 )
@@ -191,6 +195,21 @@ func (h Host) endpoint() (endpoint, error) {
 	return p, nil
 }
 
+// remedy says what people can do when nothing answers at p; err is what they were
+// told.
+func (p endpoint) remedy(err error) string {
+	switch p.scheme {
+	case "ssh":
+		return fmt.Sprintf("see what the engine says there: ssh %s docker version", sshlink.To{User: p.user, Host: p.host, Port: p.port})
+	case "tcp":
+		if strings.Contains(err.Error(), "no such host") { // the client keeps no types
+			return fmt.Sprintf("look at the name %s: no address of it is known", p.host)
+		}
+		return fmt.Sprintf("see that the machine is up and an engine listens on its port %s (docs.docker.com/engine/security/protect-access), and that no firewall is in between; ssh://%s reaches one that listens on a socket only", p.port, p.host)
+	}
+	return "start Docker, or name the socket where it listens (DOCKER_HOST, --host)"
+}
+
 const addressForms = "there are unix:///PATH, ssh://[USER@]HOST[:PORT][/SOCKET] and tcp://HOST:PORT"
 
 // options are what the Docker client needs to reach p. For ssh, the tunnel
@@ -217,6 +236,14 @@ func (p endpoint) options(t *tunnel) ([]client.Opt, error) {
 			return nil, fmt.Errorf("its certificates cannot be read: %w", err)
 		}
 		f.Close()
+	}
+	pair, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("%s and key.pem are no pair of certificate and key: %w", cert, err)
+	}
+	// Engines say of any certificate that they do not take no more than that it is bad.
+	if end := pair.Leaf.NotAfter; time.Now().After(end) {
+		return nil, fmt.Errorf("%s has expired, on %s", cert, end.Local().Format("2006-01-02 15:04"))
 	}
 	return []client.Opt{client.WithHost(address), client.WithTLSClientConfig(ca, cert, key)}, nil
 }

@@ -3,8 +3,13 @@ package containers_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -207,7 +212,38 @@ func TestTLS(t *testing.T) {
 	}
 	refuses(t, address+"?tls="+mixed, containers.Denied, "does not accept cert.pem")
 	refuses(t, strings.Replace(address, "127.0.0.1", "localhost", 1)+"?tls="+good, containers.Untrusted, "name the host as its certificate does")
-	refuses(t, address+"?tls="+t.TempDir(), containers.Refused, "ca.pem")
+	refuses(t, address+"?tls="+authority.IssueUntil("client", time.Now().Add(-time.Minute)), containers.Misdescribed, "cert.pem has expired, on 20")
 	refuses(t, address+"?tls=no", containers.Refused, "wants TLS")
-	refuses(t, fmt.Sprintf("tcp://127.0.0.1:%d?tls=%s", containertest.FreePort(t), good), containers.Unreachable, "start Docker")
+	refuses(t, fmt.Sprintf("tcp://127.0.0.1:%d?tls=%s", containertest.FreePort(t), good), containers.Unreachable, "an engine listens on its port")
+	refuses(t, "tcp://nosuchhost.invalid?tls="+good, containers.Unreachable, "look at the name nosuchhost.invalid")
+
+	// The host's own certificate is told before the engine has any part in it.
+	old := authority.IssueUntil("127.0.0.1", time.Now().Add(-time.Minute))
+	pair, err := tls.LoadX509KeyPair(filepath.Join(old, "cert.pem"), filepath.Join(old, "key.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	refuses(t, "tcp://"+server.Listener.Addr().String()+"?tls="+good, containers.Untrusted, "renew the certificate of the host")
+
+	// Files that are not there, or no pair.
+	refuses(t, address+"?tls="+t.TempDir(), containers.Misdescribed, "ca.pem")
+	refuses(t, address+"?tls="+t.TempDir()+"/none", containers.Misdescribed, "name the folder with ca.pem, cert.pem and key.pem")
+	other := authority.Issue("client")
+	if err := os.Remove(filepath.Join(other, "key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, address+"?tls="+other, containers.Misdescribed, "key.pem: no such file")
+	if err := os.Link(filepath.Join(good, "key.pem"), filepath.Join(other, "key.pem")); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, address+"?tls="+other, containers.Misdescribed, "of one pair")
+	if err := os.WriteFile(filepath.Join(mixed, "ca.pem"), []byte("none"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refuses(t, address+"?tls="+mixed, containers.Misdescribed, "certificates in PEM")
 }

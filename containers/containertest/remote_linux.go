@@ -66,8 +66,14 @@ func (a *Authority) newKey() *ecdsa.PrivateKey {
 // good for both ends of a connection.
 func (a *Authority) Issue(address string) string {
 	a.t.Helper()
+	return a.IssueUntil(address, time.Now().Add(time.Hour))
+}
+
+// IssueUntil is Issue with a certificate that expires then.
+func (a *Authority) IssueUntil(address string, end time.Time) string {
+	a.t.Helper()
 	key := a.newKey()
-	template := &x509.Certificate{SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: address}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: address}, NotBefore: end.Add(-2 * time.Hour), NotAfter: end,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	if ip := net.ParseIP(address); ip != nil {
 		template.IPAddresses = []net.IP{ip}
