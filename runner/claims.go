@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"bench/internal/atomicfile"
@@ -95,6 +97,7 @@ func (h home) exclusively(f func() error) error {
 		return fmt.Errorf("lock of %s: %w", h.batches(), err)
 	}
 	defer l.Unlock()
+	atomicfile.Fresh(h.batches()) // another machine may have changed it
 	return f()
 }
 
@@ -105,7 +108,8 @@ func (h home) scan() (mine []*claim, foreign map[job.ID]job.Dir, err error) {
 	err = h.exclusively(func() error {
 		foreign, err = h.look(func(d job.Dir, m *manifest, l *flock.Flock) error {
 			if m == nil {
-				return errors.Join(os.RemoveAll(string(d)), l.Unlock())
+				_, err := h.setAside(d)
+				return errors.Join(err, l.Unlock())
 			}
 			mine = append(mine, &claim{dir: d, batch: m.Batch, specs: m.Specs, attempt: m.Attempt, executor: m.Executor, expected: m.Expected, lock: l, home: h})
 			h.held.add(d)
@@ -141,9 +145,13 @@ func (h home) look(free func(job.Dir, *manifest, *flock.Flock) error) (map[job.I
 		}
 		l := flock.New(lockPath(d))
 		ok, err := l.TryLock()
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESTALE) {
+			continue // it has ended since the folders were listed
+		}
 		if err != nil {
 			return nil, err
 		}
+		atomicfile.Fresh(string(d))
 		m, err := readManifest(d)
 		missing := errors.Is(err, fs.ErrNotExist)
 		if err != nil && !missing {
@@ -185,7 +193,11 @@ func (h home) create(b job.Batch, specs map[job.ID]job.Spec, executor string, at
 			}
 		}
 		// What a batch of the same jobs left behind must not be taken for results of this one.
-		if err := os.RemoveAll(string(c.dir)); err != nil {
+		left, err := h.setAside(c.dir)
+		if err == nil {
+			err = discard(left, 0)
+		}
+		if err != nil {
 			return err
 		}
 		if err := os.MkdirAll(c.dir.Out(), 0o777); err != nil {
@@ -268,22 +280,55 @@ func (c *claim) drop() error {
 	}
 	// Whoever looks through the folders makes a lock file in each: not in this
 	// one while it is being removed. Its name makes it nobody's.
-	gone := filepath.Join(h.batches(), remains+filepath.Base(string(c.dir)))
-	err := h.exclusively(func() error { return errors.Join(os.Rename(string(c.dir), gone), c.lock.Unlock()) })
+	var gone string
+	err := h.exclusively(func() (err error) {
+		gone, err = h.setAside(c.dir)
+		return errors.Join(err, c.lock.Unlock())
+	})
 	h.held.remove(c.dir)
-	return errors.Join(err, hostile.RemoveAll(gone))
+	return errors.Join(err, discard(gone, time.Second))
 }
 
 // remains begins the names of folders that are being removed.
 const remains = ".ended-"
 
+// setAside gives a folder a name that makes it nobody's, and returns that. It
+// returns "" if there is no such folder.
+func (h home) setAside(d job.Dir) (string, error) {
+	gone := filepath.Join(h.batches(), remains+filepath.Base(string(d))+"-"+rand.Text()[:8])
+	err := os.Rename(string(d), gone)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return gone, err
+}
+
 // sweepRemains removes what a bench that died was removing.
 func (h home) sweepRemains() error {
 	gone, err := filepath.Glob(filepath.Join(h.batches(), remains+"*"))
 	for _, d := range gone {
-		err = errors.Join(err, hostile.RemoveAll(d))
+		err = errors.Join(err, discard(d, 0))
 	}
 	return err
+}
+
+// discard removes a folder that was set aside. On NFS a file that some process
+// still has open, such as a supervisor that is about to end, stays under another
+// name until it is closed, and its folder with it: that is waited for, and
+// what cannot go by then goes with a later scan.
+func discard(dir string, patience time.Duration) error {
+	if dir == "" {
+		return nil
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := hostile.RemoveAll(dir)
+		if !errors.Is(err, syscall.ENOTEMPTY) && !errors.Is(err, syscall.EBUSY) && !errors.Is(err, syscall.ESTALE) {
+			return err
+		}
+		if !time.Now().Before(end) {
+			return nil
+		}
+	}
 }
 
 // release gives the claim back and leaves the folder for whoever comes next.

@@ -12,14 +12,29 @@ import (
 	"slices"
 	"time"
 
+	"bench/internal/atomicfile"
 	"bench/internal/hostile"
 	"bench/runner/job"
 	"bench/scoring/results"
 )
 
+// fresh makes the next look at a batch's files see all that was written to them,
+// though it be on another machine.
+func (w *watch) fresh() {
+	out := w.claim.dir.Out()
+	atomicfile.Fresh(string(w.claim.dir), out)
+	for _, id := range w.rest() {
+		w.store.Fresh(id)
+		atomicfile.Fresh(filepath.Join(out, string(id)))
+	}
+}
+
 // harvest stores every job whose outcome has appeared since the last look, and
 // reports them when they are on disk.
 func (w *watch) harvest(report func(ended)) error {
+	if w.old && !w.looked {
+		w.fresh()
+	}
 	var all []ended
 	stored := false
 	for _, j := range w.claim.batch.Jobs {
@@ -155,6 +170,7 @@ func (w *watch) outcome(t job.TrainerOutcome) job.Outcome {
 	if started.IsZero() { // of a batch that was found ended
 		started = now
 	}
+	started = now.Add(-max(0, now.Sub(started))) // on the wall, too, if the clock was set meanwhile
 	o := job.Outcome{
 		TrainerOutcome: t, Attempt: max(1, w.claim.attempt), Executor: w.where.Executor, Host: w.where.Host, Image: w.where.Image,
 		GPUs: w.where.GPUs, GPUShare: w.where.GPUShare, Started: instant(started), Finished: instant(now), Bench: w.Version,

@@ -26,9 +26,17 @@ func (w *watch) since() time.Time {
 
 // account notes that the time of the batch until then is some job's.
 func (w *watch) account(until time.Time) {
-	if until.After(w.accounted) {
+	if until = steady(until); until.After(w.accounted) {
 		w.accounted = until
 	}
+}
+
+// steady is a time of the clock on the wall on the one that is never set: what is
+// counted from it does not change when somebody sets the first. A time to come, of
+// a clock that was set back, is now.
+func steady(at time.Time) time.Time {
+	now := time.Now()
+	return now.Add(min(0, at.Sub(now)))
 }
 
 // cutOff is what a batch that has left jobs undone took for nothing until then,
@@ -54,7 +62,7 @@ func (w *watch) cutOff(until time.Time, why string) (list []results.Loss) {
 		t.Device = cmp.Or(t.Device, d)
 	}
 	o := w.outcome(t)
-	o.Started, o.Finished, o.Energy = instant(w.since()), instant(until), nil
+	o.Started, o.Finished, o.Energy = instant(until.Add(-until.Sub(w.since()))), instant(until), nil
 	o.Account(cmp.Or(w.WattsPerGPU, results.WattsPerGPU))
 	return append(list, loss(w.claim.specs[id], o, w.claim.batch.ID, why))
 }

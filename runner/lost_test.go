@@ -230,3 +230,14 @@ func TestRefusedBatchCountsOnce(t *testing.T) {
 		t.Errorf("%+v", rep)
 	}
 }
+
+// Times from files are counted on without the clock on the wall, and none lies ahead.
+func TestSteady(t *testing.T) {
+	for _, ago := range []time.Duration{0, time.Hour, -time.Hour, 50 * 365 * 24 * time.Hour} {
+		now := time.Now()
+		at := steady(now.Round(0).Add(-ago))
+		if got := now.Sub(at).Round(time.Second); got != max(0, ago) || !strings.Contains(at.String(), " m=") {
+			t.Errorf("%v ago became %v ago, %v", ago, got, at)
+		}
+	}
+}

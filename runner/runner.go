@@ -417,6 +417,7 @@ func (x *run) claim(ctx context.Context, b job.Batch) (*claim, error) {
 // are given up.
 func (x *run) missing(specs map[job.ID]job.Spec) error {
 	for id := range specs {
+		x.store.Fresh(id)
 		o, ended, err := x.store.Outcome(id)
 		if err != nil {
 			return err

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -44,8 +45,11 @@ func TestRunRecordsAndThenDoesNothing(t *testing.T) {
 func TestSpoiltPredictionsAreNamed(t *testing.T) {
 	w := newWorld(t, succeed)
 	w.must(w.request(2))
-	id := w.exec.started[0]
-	dir := job.Store{Home: w.home}.Dir(id)
+	dir := job.Store{Home: w.home}.Dir(w.exec.started[0])
+	var spec job.Spec // of one seed or the other: batches start side by side
+	if text, err := os.ReadFile(filepath.Join(dir, "spec.json")); err != nil || json.Unmarshal(text, &spec) != nil {
+		t.Fatalf("spec.json: %v: %s", err, text)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "predictions.jsonl.zst"), []byte("no zstd"), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +58,7 @@ func TestSpoiltPredictionsAreNamed(t *testing.T) {
 	}
 	_, err := w.run(t.Context(), w.request(2))
 	var p *PreconditionError
-	if !errors.As(err, &p) || !strings.Contains(p.Hint, "rm -r "+dir) || !strings.Contains(p.What, "m on one, seed 4242") {
+	if !errors.As(err, &p) || !strings.Contains(p.Hint, "rm -r "+dir) || !strings.Contains(p.What, fmt.Sprintf("m on one, seed %d", spec.Seed)) {
 		t.Fatalf("%v", err)
 	}
 	if err := os.RemoveAll(dir); err != nil {

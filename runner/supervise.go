@@ -56,7 +56,7 @@ func (x *run) supervise(ctx context.Context, c *claim, h Handle, reports chan<- 
 	}
 	if h != nil {
 		if at, _ := c.begun(); !at.IsZero() {
-			w.begun = at
+			w.begun = steady(at)
 		}
 	}
 	end := w.follow(ctx, h, func(e ended) { e.batch = c.batch.ID; reports <- e })
@@ -119,6 +119,7 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 			w.watchTime()
 		case r := <-done:
 			w.whereabouts(h)
+			w.fresh()
 			w.events()
 			if err := w.harvest(report); err != nil {
 				c.release()

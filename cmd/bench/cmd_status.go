@@ -101,7 +101,7 @@ func (a *app) status(home string) error {
 		}
 		since := ""
 		if !r.Started.IsZero() {
-			since = time.Since(r.Started).Round(time.Second).String()
+			since = max(0, time.Since(r.Started)).Round(time.Second).String() // no less than nothing, should the clock have been set back
 			if times := r.Late(time.Now()); times > 0 {
 				since += fmt.Sprintf(" (%.1f times as long as expected)", times)
 			}

@@ -125,6 +125,13 @@ func (s Store) Outcome(id ID) (Outcome, bool, error) {
 	return o, true, nil
 }
 
+// Fresh makes the next look at a job find what other machines have stored: see
+// atomicfile.Fresh.
+func (s Store) Fresh(id ID) {
+	dir := s.Dir(id)
+	atomicfile.Fresh(filepath.Join(s.Home, "jobs"), filepath.Dir(dir), dir)
+}
+
 func (s Store) predictions(id ID) string { return filepath.Join(s.Dir(id), predictionsFile) }
 
 // Make makes the folder of all jobs, if there is none yet.

@@ -23,6 +23,7 @@ import (
 	"syscall"
 	"time"
 
+	"bench/internal/atomicfile"
 	"bench/runner"
 	"bench/runner/job"
 	"bench/runner/kept"
@@ -280,6 +281,7 @@ func (e *executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.H
 		if lockErr == nil {
 			held.Close()
 		}
+		atomicfile.Fresh(string(d))
 		var r record
 		err = kept.ReadJSON(d.Executor(), &r)
 		switch {
@@ -322,6 +324,9 @@ func (h *handle) look() (*job.Exit, error) {
 	on, err := h.r.alive(h.d)
 	if err != nil {
 		return nil, fmt.Errorf("batch %s: %w", h.r.Batch.Short(), err)
+	}
+	if !on {
+		atomicfile.Fresh(string(h.d))
 	}
 	var x ended
 	err = kept.ReadJSON(exitFile(h.d), &x)
