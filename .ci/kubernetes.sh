@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # A real Kubernetes on this machine, for tests: etcd, API server, controllers, scheduler, and two nodes, each with a
-# containerd and a kubelet of its own, pretended GPUs and a common volume. Its programs are built from their Go modules,
-# which takes about 11 minutes on two cores the first time; that is why .ci/run does not do it. Root on Debian 12,
-# cgroup v1 or v2.
+# containerd and a kubelet of its own, pretended GPUs and a common volume; and an object store. Its programs are built
+# from their Go modules, which takes about 13 minutes on two cores the first time; that is why .ci/run does not do it.
+# Root on Debian 12, cgroup v1 or v2.
 #
 #   .ci/kubernetes.sh build           makes the programs, in the cache
 #   .ci/kubernetes.sh up DIR          starts a cluster in DIR, a new folder
@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 version=1.33.13 etcd_version=3.6.5
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/bench-ci/kubernetes-$version
-port=26443 etcd_port=22379
+port=26443 etcd_port=22379 store_port=27070
 
 build() {
   mkdir -p "$cache"
@@ -35,6 +35,7 @@ build() {
     (cd "$dir" && go mod tidy && nice -n 19 go build -trimpath -tags netgo -ldflags "-s -w -X k8s.io/component-base/version.gitVersion=v$version" -o "$cache/kube" .)
     rm -rf "$dir"
   fi
+  [ -x "$cache/versitygw" ] || GOBIN="$cache" nice -n 19 go install -trimpath -ldflags '-s -w' github.com/versity/versitygw/cmd/versitygw@v1.8.0
   if [ ! -x "$cache/pause" ]; then
     local dir; dir=$(mktemp -d)
     cp .ci/kubernetes/pause.go.in "$dir/main.go"
@@ -65,6 +66,10 @@ up() {
   tar -C "$cache" -c pause | docker import --change 'ENTRYPOINT ["/pause"]' - bench-pause:test >/dev/null
   background etcd "$cache/etcd" --data-dir "$dir/etcd" --unsafe-no-fsync --listen-client-urls "http://127.0.0.1:$etcd_port" \
     --advertise-client-urls "http://127.0.0.1:$etcd_port" --listen-peer-urls http://127.0.0.1:22380
+  # Pods reach it as they do the rest of the machine.
+  mkdir -p "$dir/store/work"
+  background store "$cache/versitygw" --access lab --secret lab-secret --region lab --port ":$store_port" posix "$dir/store"
+  echo "http://$(hostname -I | cut -d' ' -f1):$store_port" >"$dir/store.endpoint"
   openssl genrsa -out "$dir/pki/sa.key" 2048 2>/dev/null
   # An administrator, and a user who may only do what bench needs (see docs/manual.md).
   printf 'admin-secret,admin,1,system:masters\nuser-secret,bench-user,2\n' >"$dir/pki/tokens.csv"
@@ -152,7 +157,7 @@ state = "$dir/run/containerd-$n"
     conf_dir = "$dir/node-$n/cni"
 EOF
   cat >"$dir/node-$n/cni/10-bridge.conflist" <<EOF
-{"cniVersion":"0.4.0","name":"lab-$n","plugins":[{"type":"bridge","bridge":"benchk8s$n","isGateway":true,"ipMasq":false,
+{"cniVersion":"0.4.0","name":"lab-$n","plugins":[{"type":"bridge","bridge":"benchk8s$n","isGateway":true,"isDefaultGateway":true,"ipMasq":false,
  "ipam":{"type":"host-local","ranges":[[{"subnet":"10.98.$n.0/24"}]],"dataDir":"$dir/run/ipam-$n"}}]}
 EOF
   cat >"$dir/node-$n/kubelet.yaml" <<EOF
@@ -232,6 +237,7 @@ objects() {
   {"apiGroups":[""],"resources":["pods"],"verbs":["get","list","create","delete"]},
   {"apiGroups":[""],"resources":["pods/log","events","persistentvolumeclaims"],"verbs":["get","list"]},
   {"apiGroups":[""],"resources":["pods/exec"],"verbs":["create","get"]},
+  {"apiGroups":[""],"resources":["secrets"],"verbs":["create"]},
   {"apiGroups":["networking.k8s.io"],"resources":["networkpolicies"],"verbs":["create","delete"]}]},
  {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"RoleBinding","metadata":{"name":"bench","namespace":"lab"},
   "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"bench"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"bench-user"}]}
@@ -248,7 +254,7 @@ down() {
   [ -e "$dir/apiserver.pid" ] || { echo "no cluster in $dir" >&2; return 1; }
   local name m n
   kubectl_ -n lab delete jobs,pods --all --grace-period=1 --timeout=20s >/dev/null 2>&1 || true
-  for name in scheduler controllers apiserver etcd; do kill -KILL "$(cat "$dir/$name.pid")" 2>/dev/null || true; done
+  for name in scheduler controllers apiserver etcd store; do kill -KILL "$(cat "$dir/$name.pid")" 2>/dev/null || true; done
   for n in 1 2; do
     lose "$n"
     ip link delete "benchk8s$n" 2>/dev/null || true

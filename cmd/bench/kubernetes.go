@@ -29,7 +29,9 @@ type kubernetesOptions struct {
 	Namespace      string                  `yaml:"namespace"`
 	Queue          string                  `yaml:"queue"`
 	PVC            kubernetesPVC           `yaml:"pvc"`
+	Store          kubernetesStore         `yaml:"store"`
 	Image          string                  `yaml:"image"`
+	Entrypoint     []string                `yaml:"entrypoint"`
 	PullSecrets    []string                `yaml:"pull_secrets"`
 	GPUResource    string                  `yaml:"gpu_resource"`
 	NodeSelector   map[string]string       `yaml:"node_selector"`
@@ -49,6 +51,23 @@ type kubernetesPVC struct {
 	Claim  string `yaml:"claim"`
 	Path   string `yaml:"path"`   // where this machine has its volume
 	Folder string `yaml:"folder"` // in the volume
+}
+
+// kubernetesStore is an object store, in place of a claim. Its login is in the
+// environment.
+type kubernetesStore struct {
+	URL      string `yaml:"url"`
+	Endpoint string `yaml:"endpoint"`
+	Region   string `yaml:"region"`
+}
+
+// place is the store with what is left out filled in.
+func (s kubernetesStore) place() kubernetes.Store {
+	if s == (kubernetesStore{}) {
+		return kubernetes.Store{}
+	}
+	region := cmp.Or(s.Region, os.Getenv("AWS_REGION"), "us-east-1")
+	return kubernetes.Store{URL: s.URL, Endpoint: cmp.Or(s.Endpoint, "https://s3."+region+".amazonaws.com"), Region: region}
 }
 
 // kubernetesFlag is --kubernetes FILE: the mapping in a file of its own.
@@ -102,8 +121,16 @@ func (o *kubernetesOptions) validate(r runOptions) (errs []error) {
 		wrong("bench run --help; the manual describes the mapping", "nothing says where: give a kubernetes mapping in the sweep's file, or --kubernetes FILE")
 		return errs
 	}
-	if o.PVC.Claim == "" {
-		wrong("pvc: {claim: NAME, path: /where/it/is/mounted/here}", "pvc names no claim; data and results go through a volume")
+	stored := o.Store != (kubernetesStore{})
+	switch {
+	case stored && o.PVC != (kubernetesPVC{}):
+		wrong("leave out one of the two", "there are both pvc and store")
+	case stored:
+		if err := o.Store.place().Check(); err != nil {
+			wrong("store: {url: s3://BUCKET/PREFIX, endpoint: https://HOST}", "%v", err)
+		}
+	case o.PVC.Claim == "":
+		wrong("pvc: {claim: NAME, path: /where/it/is/mounted/here}, or store: {url: s3://BUCKET/PREFIX, endpoint: https://HOST}", "pvc names no claim, and there is no store; data and results go through one of the two")
 	}
 	if o.PVC.Path != "" && !filepath.IsAbs(o.PVC.Path) {
 		wrong("", "pvc: path %s is not absolute", o.PVC.Path)
@@ -116,6 +143,9 @@ func (o *kubernetesOptions) validate(r runOptions) (errs []error) {
 		wrong("bench image build, bench image push REGISTRY/bench-trainer, then image: with the name it says", "image is missing")
 	case pinned.FindString(image) == "" && !isTrainer(image):
 		wrong("image: NAME@sha256:… (docker inspect says the digest)", "image %s is neither the trainer of this bench (tag %s) nor named by its digest, so it may change between two seeds", image, tagOf(containers.TrainerImage()))
+	}
+	if stored && len(o.entrypoint(r.image)) == 0 {
+		wrong("entrypoint: [PROGRAM, ARGUMENT…] as in the image (docker inspect)", "with a store, pods cut off the trainer's network themselves, and how it is started in the image is not known")
 	}
 	if o.NetworkPolicy != "" && o.NetworkPolicy != "own" && o.NetworkPolicy != "none" {
 		wrong("", "network_policy: %s: choose own or none", o.NetworkPolicy)
@@ -136,6 +166,18 @@ func (o *kubernetesOptions) validate(r runOptions) (errs []error) {
 
 // image is the one that pods run.
 func (o *kubernetesOptions) image(r runOptions) string { return cmp.Or(o.Image, r.image) }
+
+// trainerEntrypoint is that of the embedded trainer's image.
+var trainerEntrypoint = []string{"/opt/bench/bin/python", "-m", "bench_trainer"}
+
+// entrypoint is that of the pods' image, if it is known; image is used where the
+// mapping names none.
+func (o *kubernetesOptions) entrypoint(image string) []string {
+	if len(o.Entrypoint) == 0 && isTrainer(cmp.Or(o.Image, image)) {
+		return trainerEntrypoint
+	}
+	return o.Entrypoint
+}
 
 func tagOf(image string) string { return image[strings.LastIndex(image, ":")+1:] }
 
@@ -167,9 +209,10 @@ func (k *kit) kubernetes() *kubernetes.Executor {
 	k.cluster = kubernetes.New(kubernetes.Options{
 		Place: kubernetes.Place{
 			Kubectl: o.Kubectl, Context: o.Context, Namespace: o.Namespace, Instance: docker.Instance(k.home),
-			Claim: o.PVC.Claim, Path: o.PVC.Path, Folder: o.PVC.Folder,
+			Claim: o.PVC.Claim, Path: o.PVC.Path, Folder: o.PVC.Folder, Store: o.Store.place(),
 		},
-		Image: cmp.Or(o.Image, k.image), Queue: o.Queue, GPUResource: o.GPUResource, NodeSelector: o.NodeSelector, Tolerations: o.Tolerations,
+		StoreKeys: kubernetes.StoreKeys{ID: os.Getenv("AWS_ACCESS_KEY_ID"), Secret: os.Getenv("AWS_SECRET_ACCESS_KEY"), Session: os.Getenv("AWS_SESSION_TOKEN")},
+		Image:     cmp.Or(o.Image, k.image), Entrypoint: o.entrypoint(k.image), Queue: o.Queue, GPUResource: o.GPUResource, NodeSelector: o.NodeSelector, Tolerations: o.Tolerations,
 		PriorityClass: o.PriorityClass, RuntimeClass: o.RuntimeClass, ServiceAccount: o.ServiceAccount, PullSecrets: o.PullSecrets,
 		User: o.User, Group: o.Group, OpenNetwork: o.NetworkPolicy == "none", StartTimeout: o.StartTimeout, Poll: o.Poll,
 		Limits: k.limits, Version: version(), Notice: func(s string) { k.say("%s", s) },
@@ -207,6 +250,10 @@ func (k *kit) checkCluster(ctx context.Context) finding {
 		return f
 	}
 	o := k.kubernetesOptions
-	f.OK, f.Detail = true, fmt.Sprintf("%s, image %s, claim %s", cmp.Or(o.Context, "the current context"), o.Image, o.PVC.Claim)
+	through := "claim " + o.PVC.Claim
+	if o.PVC.Claim == "" {
+		through = "store " + o.Store.URL
+	}
+	f.OK, f.Detail = true, fmt.Sprintf("%s, image %s, %s", cmp.Or(o.Context, "the current context"), o.Image, through)
 	return f
 }

@@ -103,7 +103,7 @@ func TestKubernetesSurvivesBench(t *testing.T) {
 func TestKubernetesIsNotThere(t *testing.T) {
 	env, file := fakeCluster(t)
 	p := newCLI(t)
-	p.env = env
+	p.env = append(env, "AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY=")
 	good, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -116,13 +116,17 @@ func TestKubernetesIsNotThere(t *testing.T) {
 		code int
 		says []string
 	}{
-		"unknown key":     {"image: x\nclaim: y\n", 64, []string{":2: there is no key claim"}},
-		"no image":        {"pvc: {claim: work}\n", 64, []string{"image is missing", "bench image push"}},
-		"a tag may move":  {"image: mine:latest\npvc: {claim: work}\n", 64, []string{"@sha256:"}},
-		"no claim":        {strings.Replace(string(good), "claim: work", "claim: play", 1), 4, []string{"has no PersistentVolumeClaim play", "get pvc"}},
-		"not mounted":     {strings.Replace(string(good), "path: /", "path: /nowhere/", 1), 4, []string{"cannot be written to", "leave out path:"}},
-		"no such context": {string(good) + "context: nowhere\n", 4, []string{"kubectl has no such context", "get-contexts"}},
-		"no kubectl":      {string(good)[strings.Index(string(good), "\n")+1:] + "kubectl: kubectl-that-is-not-there\nnamespace: lab\n", 4, []string{"kubectl is not there"}},
+		"unknown key":      {"image: x\nclaim: y\n", 64, []string{":2: there is no key claim"}},
+		"no image":         {"pvc: {claim: work}\n", 64, []string{"image is missing", "bench image push"}},
+		"a tag may move":   {"image: mine:latest\npvc: {claim: work}\n", 64, []string{"@sha256:"}},
+		"volume and store": {string(good) + "store: {url: 's3://work/x', endpoint: 'http://127.0.0.1:1'}\n", 64, []string{"there are both pvc and store"}},
+		"wrong store":      {strings.Replace(string(good), "pvc:", "entrypoint: [/trainer]\nstore: {url: work, endpoint: 'http://127.0.0.1:1'}\n#", 1), 64, []string{"is not s3://BUCKET/PREFIX"}},
+		"no entrypoint":    {strings.Replace(string(good), "pvc:", "store: {url: 's3://work/x', endpoint: 'http://127.0.0.1:1'}\n#", 1), 64, []string{"entrypoint: [PROGRAM"}},
+		"no key":           {strings.Replace(string(good), "pvc:", "entrypoint: [/trainer]\nstore: {url: 's3://work/x', endpoint: 'http://127.0.0.1:1'}\n#", 1), 4, []string{"no login for the object store", "AWS_ACCESS_KEY_ID"}},
+		"no claim":         {strings.Replace(string(good), "claim: work", "claim: play", 1), 4, []string{"has no PersistentVolumeClaim play", "get pvc"}},
+		"not mounted":      {strings.Replace(string(good), "path: /", "path: /nowhere/", 1), 4, []string{"cannot be written to", "leave out path:"}},
+		"no such context":  {string(good) + "context: nowhere\n", 4, []string{"kubectl has no such context", "get-contexts"}},
+		"no kubectl":       {string(good)[strings.Index(string(good), "\n")+1:] + "kubectl: kubectl-that-is-not-there\nnamespace: lab\n", 4, []string{"kubectl is not there"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := filepath.Join(t.TempDir(), "k.yaml")
@@ -137,6 +141,19 @@ func TestKubernetesIsNotThere(t *testing.T) {
 				t.Errorf("it took %v", took)
 			}
 		})
+	}
+}
+
+// The embedded trainer's image starts as bench thinks.
+func TestTrainerEntrypoint(t *testing.T) {
+	text, err := os.ReadFile("../../containers/trainer/Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, _ := json.Marshal(trainerEntrypoint)
+	_, got, _ := strings.Cut(string(text), "\nENTRYPOINT ")
+	if got = strings.ReplaceAll(strings.TrimSpace(got), ", ", ","); got != string(want) {
+		t.Errorf("ENTRYPOINT is %s, want %s", got, want)
 	}
 }
 
@@ -169,6 +186,7 @@ threads: 1
 device: cpu
 kubernetes:
   image: %s
+  entrypoint: [/trainer]
   pvc: {claim: work, path: %s/volume}
   poll: 500ms
   start_timeout: 5m

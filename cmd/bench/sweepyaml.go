@@ -130,7 +130,7 @@ var (
 // keysOf are the keys of mappings, by the name of their type.
 var keysOf = func() map[string][]string {
 	out := map[string][]string{}
-	for _, t := range []reflect.Type{reflect.TypeFor[sweepFile](), reflect.TypeFor[budgetEntry](), reflect.TypeFor[slurmOptions](), reflect.TypeFor[kubernetesOptions](), reflect.TypeFor[kubernetesPVC]()} {
+	for _, t := range []reflect.Type{reflect.TypeFor[sweepFile](), reflect.TypeFor[budgetEntry](), reflect.TypeFor[slurmOptions](), reflect.TypeFor[kubernetesOptions](), reflect.TypeFor[kubernetesPVC](), reflect.TypeFor[kubernetesStore]()} {
 		for i := range t.NumField() {
 			out[t.String()] = append(out[t.String()], t.Field(i).Tag.Get("yaml"))
 		}

@@ -47,9 +47,12 @@ type looking struct {
 func open(p Place, o Options) *cluster {
 	c := &cluster{connection: dial(p.Kubectl, p.Context), place: p, poll: o.Poll, nodePatience: o.NodePatience, filling: map[string]*sync.Mutex{}}
 	o.Place = p
-	if p.Path != "" {
-		c.volume = mounted{root: p.Path, shared: o.User != ownUser()}
-	} else {
+	switch {
+	case p.Store != Store{}:
+		c.volume = &store{c: c, o: o, bucket: newBucket(p.Store, o.StoreKeys), placed: map[string][]planFile{}, there: map[string]bool{}}
+	case p.Path != "":
+		c.volume = mounted{root: p.Path, claim: p.Claim, shared: o.User != ownUser()}
+	default:
 		c.volume = &remote{c: c, o: o}
 	}
 	return c
@@ -154,17 +157,33 @@ func (c *cluster) view(ctx context.Context, name, run string) (view, error) {
 	return look(j, s.pods[run], time.Now(), c.nodePatience), nil
 }
 
-// submit makes a Job. One of an earlier start of the same batch, whose folder
-// is gone, is removed; the same one that is there already is fine.
-func (c *cluster) submit(ctx context.Context, j batchJob) error {
+// submit makes a Job and then the objects that it owns. A Job of an earlier
+// start of the same batch, whose folder is gone, is removed; the same one that is
+// there already is fine.
+func (c *cluster) submit(ctx context.Context, j batchJob, objects []owned) error {
+	made, err := c.make(ctx, j)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		m := o.metadata()
+		m.OwnerReferences = []ownerReference{{"batch/v1", "Job", made.Metadata.Name, made.Metadata.UID}}
+		if err := c.call(ctx, http.MethodPost, c.in(o.kind()), nil, o, nil); err != nil && !isReason(err, "AlreadyExists") {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cluster) make(ctx context.Context, j batchJob) (made batchJob, err error) {
 	for {
-		err := c.call(ctx, http.MethodPost, c.jobs(), nil, j, nil)
+		err := c.call(ctx, http.MethodPost, c.jobs(), nil, j, &made)
 		if !isReason(err, "AlreadyExists") {
 			if _, ok := errors.AsType[*awayError](err); ok {
 				// It may have been made all the same.
 				err = errors.Join(err, c.delete(context.WithoutCancel(ctx), j.Metadata.Name, j.Metadata.Labels[labelRun], "Background"))
 			}
-			return err
+			return made, err
 		}
 		var old batchJob
 		err = c.call(ctx, http.MethodGet, c.jobs()+"/"+j.Metadata.Name, nil, nil, &old)
@@ -172,18 +191,18 @@ func (c *cluster) submit(ctx context.Context, j batchJob) error {
 		case isReason(err, "NotFound"):
 			continue
 		case err != nil:
-			return err
+			return made, err
 		case old.Metadata.Labels[labelRun] == j.Metadata.Labels[labelRun]:
-			return nil
+			return old, nil
 		case old.Metadata.Labels[labelManaged] != "bench" || old.Metadata.Labels[labelInstance] != c.place.Instance:
-			return &runner.PreconditionError{What: fmt.Sprintf("a Job %s that bench did not make is in the way", j.Metadata.Name), Hint: "remove it: " + c.hint("delete job "+j.Metadata.Name)}
+			return made, &runner.PreconditionError{What: fmt.Sprintf("a Job %s that bench did not make is in the way", j.Metadata.Name), Hint: "remove it: " + c.hint("delete job "+j.Metadata.Name)}
 		}
 		if err := c.delete(ctx, old.Metadata.Name, old.Metadata.Labels[labelRun], "Foreground"); err != nil {
-			return err
+			return made, err
 		}
 		select {
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return made, context.Cause(ctx)
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -237,6 +256,9 @@ func (c *cluster) events(ctx context.Context, name string) ([]string, error) {
 
 // check asks whether the namespace is there and has the claim.
 func (c *cluster) check(ctx context.Context) error {
+	if c.place.Claim == "" {
+		return c.volume.check(ctx)
+	}
 	var claim struct {
 		Status struct{ Phase string }
 	}

@@ -65,7 +65,7 @@ func (e *Executor) GC(ctx context.Context, running bool) (names []string, err er
 		return names, errors.Join(errs...)
 	}
 	// Nothing of this home is needed there any more.
-	errs = append(errs, c.volume.remove(ctx, path.Join(o.root(), "batches"), path.Join(o.root(), "models")))
+	errs = append(errs, c.volume.remove(ctx, o.root()))
 	for kind, at := range map[string]string{
 		"Pod":           c.pods() + "/bench-helper-" + url.PathEscape(o.Instance),
 		"NetworkPolicy": c.in("apis/networking.k8s.io/v1", "networkpolicies") + "/bench-" + url.PathEscape(o.Instance),

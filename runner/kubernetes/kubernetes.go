@@ -38,18 +38,25 @@ type Place struct {
 	Context   string `json:"context,omitempty"` // of kubectl's configuration; "": the current one
 	Namespace string `json:"namespace"`         // "": that of the context
 	Instance  string `json:"instance"`          // tells one HOME from others in a namespace
-	Claim     string `json:"claim"`             // PersistentVolumeClaim
+	Claim     string `json:"claim,omitempty"`   // PersistentVolumeClaim; "": Store
 	Path      string `json:"path,omitempty"`    // where this machine has the claim's volume; "": nowhere
 	Folder    string `json:"folder,omitempty"`  // in the volume; "": bench
+	Store     Store  `json:"store,omitzero"`    // object store, instead of a claim
 }
 
 // Options of an executor. An executor whose Image is "" can attach to batches
 // and not start any.
 type Options struct {
 	Place
+	// StoreKeys are the login of Store. They stay on this machine.
+	StoreKeys StoreKeys
 	// Image holds the trainer: it is the image's entrypoint and takes --batch
 	// and --out.
-	Image          string
+	Image string
+	// Entrypoint is that of the image, if it is known. The trainer then starts
+	// behind a program, run by the image's python3, that cuts off its network
+	// from inside. A store needs it.
+	Entrypoint     []string
 	Queue          string            // of Kueue; "": none
 	GPUResource    string            // what a GPU is called; "": nvidia.com/gpu
 	NodeSelector   map[string]string // labels of nodes
@@ -65,12 +72,15 @@ type Options struct {
 	StartTimeout time.Duration
 	// Limits of each batch. Time counts from the start of its pod. 0 CPUs are
 	// 4, 0 bytes are 16 GiB: a pod has to say what it wants.
-	Limits   runner.Limits
-	Version  string        // of bench, for a label
-	Grace    time.Duration // between SIGTERM and SIGKILL; 0: 10 s
-	OutBytes int64         // what a batch may write to its out folder; 0: 4 GiB
-	Poll     time.Duration // between two looks at the cluster, for all batches in one; 0: 2 s
-	Patience time.Duration // how long the API server may be away; 0: 5 min
+	Limits  runner.Limits
+	Version string        // of bench, for a label
+	Grace   time.Duration // between SIGTERM and SIGKILL; 0: 10 s
+	// DeliveryGrace is how long the last results may take on their way to a
+	// store; Grace is no shorter then. 0: 30 s.
+	DeliveryGrace time.Duration
+	OutBytes      int64         // what a batch may write to its out folder; 0: 4 GiB
+	Poll          time.Duration // between two looks at the cluster, for all batches in one; 0: 2 s
+	Patience      time.Duration // how long the API server may be away; 0: 5 min
 	// NodePatience is how long a pod may take to go after it should have: its
 	// node does not answer. 0: 10 min.
 	NodePatience time.Duration
@@ -86,6 +96,7 @@ func (o *Options) fill() {
 	o.Limits.CPUs = cmp.Or(o.Limits.CPUs, 4)
 	o.Limits.MemoryBytes = cmp.Or(o.Limits.MemoryBytes, 16<<30)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
+	o.DeliveryGrace = cmp.Or(o.DeliveryGrace, 30*time.Second)
 	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
 	o.Poll = cmp.Or(o.Poll, 2*time.Second)
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute)
@@ -133,8 +144,8 @@ func (e *Executor) Close() error {
 
 // here is the place where batches are started, with its namespace.
 func (e *Executor) here(ctx context.Context) (*cluster, error) {
-	if e.o.Image == "" || e.o.Claim == "" {
-		return nil, &runner.PreconditionError{What: "nothing says where in Kubernetes batches are to run", Hint: "give a kubernetes: mapping with image and pvc; the manual describes it"}
+	if e.o.Image == "" || e.o.Claim == "" && e.o.Store == (Store{}) {
+		return nil, &runner.PreconditionError{What: "nothing says where in Kubernetes batches are to run", Hint: "give a kubernetes: mapping with image and pvc or store; the manual describes it"}
 	}
 	p := e.o.Place
 	e.mu.Lock()
@@ -165,11 +176,14 @@ func (e *Executor) cluster(p Place) *cluster {
 
 // record is executor.json: what a later bench needs to find the Job.
 type record struct {
-	Schema int          `json:"schema"`
-	Batch  job.ID       `json:"batch"`
-	Run    string       `json:"run"` // new for each start
-	Place  Place        `json:"place"`
-	Job    string       `json:"job"`
+	Schema int    `json:"schema"`
+	Batch  job.ID `json:"batch"`
+	Run    string `json:"run"` // new for each start
+	Place  Place  `json:"place"`
+	Job    string `json:"job"`
+	// Whole: the cluster has all that the Job needs. It has not if bench was
+	// killed in between.
+	Whole  bool         `json:"whole"`
 	Folder string       `json:"folder"` // of the volume
 	Where  runner.Where `json:"where"`
 	Node   string       `json:"node,omitempty"` // "": not known yet
@@ -253,15 +267,27 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	if err != nil {
 		return nil, err
 	}
+	r := order{batch: b.ID, name: h.r.Job, run: run, in: h.r.Folder + "/in", out: h.r.Folder + "/out", model: model, gpu: gpu, threads: threads}
+	for _, j := range b.Jobs {
+		r.jobs = append(r.jobs, j.ID)
+	}
+	s, err := c.volume.supply(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	h.r.Whole = len(s.objects) == 0
 	if err := h.save(); err != nil {
 		return nil, err
 	}
-	m := o.manifest(order{batch: b.ID, name: h.r.Job, run: run, in: h.r.Folder + "/in", out: h.r.Folder + "/out", model: model, gpu: gpu, threads: threads})
 	// The cluster has answered before, so it is worth waiting for; what it
 	// forbids now it hardly allows in a minute.
-	err = c.persist(ctx, min(time.Minute, o.Patience), func() error { return c.submit(ctx, m) })
+	err = c.persist(ctx, min(time.Minute, o.Patience), func() error { return c.submit(ctx, o.manifest(r, s), s.objects) })
 	if err != nil {
-		return nil, c.precondition(err)
+		return nil, errors.Join(c.precondition(err), c.delete(context.WithoutCancel(ctx), h.r.Job, run, "Background"))
+	}
+	if !h.r.Whole {
+		h.r.Whole = true
+		return h, h.save()
 	}
 	return h, nil
 }
@@ -349,6 +375,10 @@ func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 	})
 	if err != nil {
 		return nil, h.c.precondition(err)
+	}
+	if !r.Whole {
+		err := h.c.delete(ctx, r.Job, r.Run, "Foreground")
+		return nil, errors.Join(notFound, err, h.clean(ctx), kept.Remove(d.Executor()))
 	}
 	if v.phase == gone {
 		// Somebody may have seen it through since we looked.

@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -53,14 +54,18 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	l := &lab{T: t, root: t.TempDir()}
-	t.Setenv("BENCH_FAKE_KUBE", l.root)
-	t.Setenv("BENCH_FAKE_TRAINER", filepath.Join(dir, "stubtrainer"))
+	// Not this process' variables: tests run at the same time.
+	kubectl := filepath.Join(l.root, "kubectl")
+	script := fmt.Sprintf("#!/bin/sh\nBENCH_FAKE_KUBE='%s' BENCH_FAKE_TRAINER='%s/stubtrainer' exec '%s/fakekubectl' \"$@\"\n", l.root, dir, dir)
+	if err := os.WriteFile(kubectl, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	volume := filepath.Join(l.root, "volumes", claim)
 	if err := os.MkdirAll(volume, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	l.o = Options{
-		Place: Place{Kubectl: filepath.Join(dir, "fakekubectl"), Instance: "0123456789ab", Claim: claim, Path: volume},
+		Place: Place{Kubectl: kubectl, Instance: "0123456789ab", Claim: claim, Path: volume},
 		Image: "registry.example.org/bench-trainer@sha256:0", Version: "test", Grace: time.Second, Poll: 50 * time.Millisecond,
 		Limits: runner.Limits{CPUs: 1, MemoryBytes: 256 << 20},
 	}
@@ -84,10 +89,14 @@ func contract(t *testing.T, l *lab, latency time.Duration) {
 }
 
 // The volume is mounted on this machine.
-func TestContract(t *testing.T) { contract(t, newLab(t), 0) }
+func TestContract(t *testing.T) {
+	t.Parallel()
+	contract(t, newLab(t), time.Second)
+}
 
 // The volume is reached through the helper pod.
 func TestContractHelper(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.o.Path = ""
 	contract(t, l, time.Second)

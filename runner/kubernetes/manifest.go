@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"maps"
 	"path"
@@ -47,8 +48,26 @@ type order struct {
 	run     string
 	in, out string // folders of the volume
 	model   string // "": none
+	jobs    []job.ID
 	gpu     bool
 	threads int
+}
+
+// supply is how the folders of a batch come into its pod.
+type supply struct {
+	data           podVolume   // is called "data"
+	in, out, model string      // folders of data; model "": none
+	more           []podVolume // and
+	before         []container // run before the trainer, and beside it
+	hosts          []hostAlias
+	grace          time.Duration // that the pod needs at least to end
+	// objects are made when the Job is there.
+	objects []owned
+}
+
+// claimed is the supply of a batch whose folders are in a claim's volume.
+func claimed(claim string, r order) supply {
+	return supply{data: podVolume{Name: "data", Claim: &claimVolume{claim}}, in: r.in, out: r.out, model: r.model}
 }
 
 // labels of a Job and its pods.
@@ -75,20 +94,23 @@ func labelValue(s string) string {
 
 // manifest is the Job of a batch: confined as docs/sandbox.md says, as far as a
 // pod can say it.
-func (o Options) manifest(r order) batchJob {
+func (o Options) manifest(r order, s supply) batchJob {
 	labels := o.labels(r.batch, r.run)
 	all := maps.Clone(labels)
 	if o.Queue != "" {
 		all[labelQueue] = o.Queue
 	}
 	mounts := []volumeMount{
-		{Name: "data", MountPath: insideIn, SubPath: r.in, ReadOnly: true},
-		{Name: "data", MountPath: insideOut, SubPath: r.out},
+		{Name: "data", MountPath: insideIn, SubPath: s.in, ReadOnly: true},
+		{Name: "data", MountPath: insideOut, SubPath: s.out},
 	}
-	if r.model != "" {
-		mounts = append(mounts, volumeMount{Name: "data", MountPath: insideModel, SubPath: r.model, ReadOnly: true})
+	if s.model != "" {
+		mounts = append(mounts, volumeMount{Name: "data", MountPath: insideModel, SubPath: s.model, ReadOnly: true})
 	}
-	mounts = append(mounts, volumeMount{Name: "tmp", MountPath: "/tmp"})
+	spec := o.podSpec(r, s.data, append(mounts, volumeMount{Name: "tmp", MountPath: "/tmp"}))
+	spec.Volumes = append(spec.Volumes, s.more...)
+	spec.InitContainers, spec.HostAliases = s.before, s.hosts
+	spec.TerminationGracePeriodSeconds = seconds(max(o.Grace, s.grace))
 	return batchJob{
 		APIVersion: "batch/v1", Kind: "Job",
 		Metadata: meta{Name: r.name, Namespace: o.Namespace, Labels: all, Annotations: map[string]string{noteBatch: string(r.batch)}},
@@ -102,17 +124,34 @@ func (o Options) manifest(r order) batchJob {
 				{Action: "Ignore", OnPodConditions: []podFailurePattern{{Type: disrupted, Status: "True"}}},
 			}},
 			TTLSecondsAfterFinished: int(keepEnded / time.Second),
-			Template:                podTemplate{Metadata: templateMeta{Labels: labels}, Spec: o.podSpec(r, mounts)},
+			Template:                podTemplate{Metadata: templateMeta{Labels: labels}, Spec: spec},
 		},
 	}
 }
 
-func (o Options) podSpec(r order, mounts []volumeMount) podSpec {
+// seconds are rounded up.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+
+// cutOff is the program that cuts off the trainer's network from inside, whatever
+// the cluster's own network does.
+//
+//go:embed pod/guard.py
+var cutOff string
+
+// program is the command of a trainer's container; nil: the image's own.
+func (o Options) program() []string {
+	if len(o.Entrypoint) == 0 {
+		return nil
+	}
+	return append([]string{"python3", "-I", "-c", cutOff}, o.Entrypoint...)
+}
+
+func (o Options) podSpec(r order, data podVolume, mounts []volumeMount) podSpec {
 	s := podSpec{
 		RestartPolicy: "Never",
 		// Of the pod and not of the Job: time in a queue does not count.
-		ActiveDeadlineSeconds:         int64((o.Limits.Time + time.Second - 1) / time.Second),
-		TerminationGracePeriodSeconds: int64((o.Grace + time.Second - 1) / time.Second),
+		ActiveDeadlineSeconds:         seconds(o.Limits.Time),
+		TerminationGracePeriodSeconds: seconds(o.Grace),
 		ShareProcessNamespace:         true, // the pause container is process 1: signals arrive, zombies are reaped
 		// No names are looked up, whether or not the network is cut.
 		DNSPolicy: "None", DNSConfig: &dnsConfig{Nameservers: []string{"127.0.0.1"}},
@@ -121,12 +160,12 @@ func (o Options) podSpec(r order, mounts []volumeMount) podSpec {
 		SecurityContext: o.security(),
 		Containers: []container{{
 			Name: trainerName, Image: o.Image, ImagePullPolicy: "IfNotPresent",
-			Args: []string{"--batch", insideIn + "/batch.json", "--out", insideOut},
-			Env:  environment(r.threads, r.gpu), Resources: o.resources(r.gpu),
+			Command: o.program(), Args: []string{"--batch", insideIn + "/batch.json", "--out", insideOut},
+			Env: environment(r.threads, r.gpu), Resources: o.resources(r.gpu),
 			SecurityContext: confined, VolumeMounts: mounts,
 		}},
 		Volumes: []podVolume{
-			{Name: "data", Claim: &claimVolume{o.Claim}},
+			data,
 			// In memory, and so within the memory limit.
 			{Name: "tmp", EmptyDir: &emptyDir{Medium: "Memory", SizeLimit: bytesQuantity(o.Limits.MemoryBytes / 4)}},
 		},
@@ -142,7 +181,7 @@ var confined = containerSecurity{ReadOnlyRootFilesystem: true, Capabilities: cap
 
 func (o Options) security() podSecurity {
 	s := podSecurity{RunAsNonRoot: true, RunAsUser: o.User, RunAsGroup: o.Group, SeccompProfile: seccompProfile{"RuntimeDefault"}}
-	if o.Path == "" { // the volume may be a disk that belongs to root as yet
+	if o.Path == "" { // the volume may be a disk that belongs to root as yet, or a folder
 		s.FSGroup, s.FSGroupChangePolicy = &o.Group, "OnRootMismatch"
 	}
 	return s

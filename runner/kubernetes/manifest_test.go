@@ -37,8 +37,12 @@ func manifests() map[string]any {
 	g := r
 	g.model, g.gpu = full.modelFolder("abc"), true
 	g.in, g.out = full.runFolder(batch, "RUN")+"/in", full.runFolder(batch, "RUN")+"/out"
+	stored := full
+	stored.Claim, stored.Store, stored.Entrypoint = "", Store{URL: "s3://work/some/where", Endpoint: "https://s3.example.org", Region: "eu-north-1"}, []string{"/opt/bench/bin/python", "-m", "bench_trainer"}
+	s := open(stored.Place, stored).volume.(*store).arrange(g, []byte("plan"), address{"s3.example.org", []string{"192.0.2.1", "2001:db8::1"}, 443})
 	return map[string]any{
-		"job.json": plain.manifest(r), "job-gpu.json": full.manifest(g), "networkpolicy.json": plain.isolation(),
+		"job-store.json": stored.manifest(g, s), "secret.json": s.objects[0], "networkpolicy-store.json": s.objects[1],
+		"job.json": plain.manifest(r, claimed(plain.Claim, r)), "job-gpu.json": full.manifest(g, claimed(full.Claim, g)), "networkpolicy.json": plain.isolation(),
 		"helper.json": (&remote{c: open(full.Place, full), o: full}).helper(),
 	}
 }

@@ -13,6 +13,15 @@ type meta struct {
 	Annotations       map[string]string `json:"annotations,omitempty"`
 	CreationTimestamp *time.Time        `json:"creationTimestamp,omitempty"`
 	DeletionTimestamp *time.Time        `json:"deletionTimestamp,omitempty"`
+	OwnerReferences   []ownerReference  `json:"ownerReferences,omitempty"`
+}
+
+// ownerReference names the object with whose end another one is removed.
+type ownerReference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	UID        string `json:"uid"`
 }
 
 type condition struct {
@@ -94,6 +103,8 @@ type podSpec struct {
 	Tolerations                   []Toleration      `json:"tolerations,omitempty"`
 	ImagePullSecrets              []localReference  `json:"imagePullSecrets,omitempty"`
 	SecurityContext               podSecurity       `json:"securityContext"`
+	HostAliases                   []hostAlias       `json:"hostAliases,omitempty"`
+	InitContainers                []container       `json:"initContainers,omitempty"`
 	Containers                    []container       `json:"containers"`
 	Volumes                       []podVolume       `json:"volumes"`
 	NodeName                      string            `json:"nodeName,omitempty"`
@@ -101,6 +112,12 @@ type podSpec struct {
 
 type dnsConfig struct {
 	Nameservers []string `json:"nameservers"`
+}
+
+// hostAlias is a line of the pod's /etc/hosts.
+type hostAlias struct {
+	IP        string   `json:"ip"`
+	Hostnames []string `json:"hostnames"`
 }
 
 type localReference struct {
@@ -121,15 +138,19 @@ type seccompProfile struct {
 }
 
 type container struct {
-	Name            string            `json:"name"`
-	Image           string            `json:"image"`
-	ImagePullPolicy string            `json:"imagePullPolicy"`
-	Command         []string          `json:"command,omitempty"`
-	Args            []string          `json:"args,omitempty"`
-	Env             []envVar          `json:"env,omitempty"`
-	Resources       resources         `json:"resources"`
-	SecurityContext containerSecurity `json:"securityContext"`
-	VolumeMounts    []volumeMount     `json:"volumeMounts"`
+	Name            string   `json:"name"`
+	Image           string   `json:"image"`
+	ImagePullPolicy string   `json:"imagePullPolicy"`
+	Command         []string `json:"command,omitempty"`
+	Args            []string `json:"args,omitempty"`
+	Env             []envVar `json:"env,omitempty"`
+	// RestartPolicy Always of an init container makes it run beside those that
+	// follow, and end after them.
+	RestartPolicy            string            `json:"restartPolicy,omitempty"`
+	TerminationMessagePolicy string            `json:"terminationMessagePolicy,omitempty"`
+	Resources                resources         `json:"resources"`
+	SecurityContext          containerSecurity `json:"securityContext"`
+	VolumeMounts             []volumeMount     `json:"volumeMounts"`
 }
 
 type envVar struct {
@@ -143,6 +164,7 @@ type resources struct {
 }
 
 type containerSecurity struct {
+	RunAsUser                int          `json:"runAsUser,omitempty"` // 0: the pod's
 	AllowPrivilegeEscalation bool         `json:"allowPrivilegeEscalation"`
 	ReadOnlyRootFilesystem   bool         `json:"readOnlyRootFilesystem"`
 	Capabilities             capabilities `json:"capabilities"`
@@ -160,9 +182,15 @@ type volumeMount struct {
 }
 
 type podVolume struct {
-	Name     string       `json:"name"`
-	Claim    *claimVolume `json:"persistentVolumeClaim,omitempty"`
-	EmptyDir *emptyDir    `json:"emptyDir,omitempty"`
+	Name     string        `json:"name"`
+	Claim    *claimVolume  `json:"persistentVolumeClaim,omitempty"`
+	EmptyDir *emptyDir     `json:"emptyDir,omitempty"`
+	Secret   *secretVolume `json:"secret,omitempty"`
+}
+
+type secretVolume struct {
+	SecretName  string `json:"secretName"`
+	DefaultMode int    `json:"defaultMode"`
 }
 
 type claimVolume struct {
@@ -189,6 +217,7 @@ type podStatus struct {
 	StartTime         *time.Time        `json:"startTime,omitempty"`
 	Conditions        []condition       `json:"conditions,omitempty"`
 	ContainerStatuses []containerStatus `json:"containerStatuses,omitempty"`
+	InitStatuses      []containerStatus `json:"initContainerStatuses,omitempty"`
 }
 
 type containerStatus struct {
@@ -225,6 +254,47 @@ type networkPolicy struct {
 type networkPolicySpec struct {
 	PodSelector labelSelector `json:"podSelector"`
 	PolicyTypes []string      `json:"policyTypes"`
+	Egress      []egressRule  `json:"egress,omitempty"`
+}
+
+type egressRule struct {
+	To    []policyPeer `json:"to"`
+	Ports []policyPort `json:"ports"`
+}
+
+type policyPeer struct {
+	IPBlock ipBlock `json:"ipBlock"`
+}
+
+type ipBlock struct {
+	CIDR string `json:"cidr"`
+}
+
+type policyPort struct {
+	Protocol string `json:"protocol"`
+	Port     int    `json:"port"`
+}
+
+func (n *networkPolicy) metadata() *meta { return &n.Metadata }
+func (n *networkPolicy) kind() (group, kind string) {
+	return "apis/networking.k8s.io/v1", "networkpolicies"
+}
+
+// secret is a v1 Secret.
+type secret struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   meta              `json:"metadata"`
+	Data       map[string][]byte `json:"data"`
+}
+
+func (s *secret) metadata() *meta            { return &s.Metadata }
+func (s *secret) kind() (group, kind string) { return "api/v1", "secrets" }
+
+// owned is an object that a Job's pods need and that ends with the Job.
+type owned interface {
+	metadata() *meta
+	kind() (group, kind string) // of its address
 }
 
 type labelSelector struct {

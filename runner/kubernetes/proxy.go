@@ -242,11 +242,15 @@ type apiError struct {
 
 func (e *apiError) Error() string { return fmt.Sprintf("%s: %s", e.asked, e.Message) }
 
-// awayError says that the API server, or kubectl, does not answer now.
-type awayError struct{ err error }
+// awayError says that the API server, or kubectl, or the object store, does not
+// answer now.
+type awayError struct {
+	err error
+	who string // "": the API server
+}
 
 func (e *awayError) Error() string {
-	return "the cluster's API server does not answer: " + e.err.Error()
+	return cmp.Or(e.who, "the cluster's API server") + " does not answer: " + e.err.Error()
 }
 func (e *awayError) Unwrap() error { return e.err }
 
@@ -321,7 +325,7 @@ func (c *connection) open(ctx context.Context, method, path string, query url.Va
 		e.Message = cmp.Or(strings.TrimSpace(string(said)), res.Status)
 	}
 	if res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests {
-		return nil, &awayError{e} // also what kubectl says when it does not reach the server
+		return nil, &awayError{err: e} // also what kubectl says when it does not reach the server
 	}
 	return nil, e
 }
@@ -330,7 +334,7 @@ func (c *connection) away(ctx context.Context, err error) error {
 	if ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)
 	}
-	return &awayError{err}
+	return &awayError{err: err}
 }
 
 // run runs a kubectl of its own, for what a proxy does not do. The error has

@@ -58,7 +58,7 @@ func (r *remote) helperName() string { return "bench-helper-" + r.c.place.Instan
 // helper is the manifest of the helper pod.
 func (r *remote) helper() pod {
 	labels := map[string]string{labelManaged: "bench", labelInstance: r.c.place.Instance, labelRole: "helper"}
-	s := r.o.podSpec(order{threads: 1}, []volumeMount{{Name: "data", MountPath: insideVolume}, {Name: "tmp", MountPath: "/tmp"}})
+	s := r.o.podSpec(order{threads: 1}, claimed(r.o.Claim, order{}).data, []volumeMount{{Name: "data", MountPath: insideVolume}, {Name: "tmp", MountPath: "/tmp"}})
 	s.ActiveDeadlineSeconds = int64(helperLife / time.Second)
 	s.TerminationGracePeriodSeconds = 1
 	c := &s.Containers[0]
@@ -132,6 +132,10 @@ func (r *remote) sh(ctx context.Context, stdin io.Reader, stdout io.Writer, scri
 	}
 	command = append(command, "--namespace="+r.c.place.Namespace, "--container="+trainerName, r.helperName(), "--", "sh", "-c", "set -e; cd "+insideVolume+"; "+script, "sh")
 	return r.c.run(ctx, stdin, stdout, append(command, args...)...)
+}
+
+func (r *remote) supply(_ context.Context, b order) (supply, error) {
+	return claimed(r.o.Claim, b), nil
 }
 
 func (r *remote) put(ctx context.Context, dir string, files []file, writable bool) error {

@@ -98,6 +98,14 @@ func look(j *batchJob, pods []pod, now time.Time, patience time.Duration) view {
 			c = s
 		}
 	}
+	// Containers before the trainer: the first that has not ended well decides.
+	var before containerStatus
+	for _, s := range newest.Status.InitStatuses {
+		if t := s.State.Terminated; s.State.Waiting != nil || t != nil && t.ExitCode != 0 || s.State.Running != nil && c.State.Running == nil {
+			before = s
+			break
+		}
+	}
 	v.image = c.ImageID
 	if d := newest.Metadata.DeletionTimestamp; d != nil && active && now.Sub(*d) > patience {
 		v.phase = lost
@@ -109,7 +117,7 @@ func look(j *batchJob, pods []pod, now time.Time, patience time.Duration) view {
 			v.phase = running
 			return v
 		}
-		return v.end(exitOf(newest, c))
+		return v.end(exitOf(newest, c, before))
 	}
 	if f := finished(j); f != nil && !active {
 		if t := c.State.Terminated; t != nil && (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") {
@@ -117,15 +125,19 @@ func look(j *batchJob, pods []pod, now time.Time, patience time.Duration) view {
 			v.trouble = &runner.PreconditionError{What: "the image's program cannot be started on " + v.node, Hint: "image: must name an image whose entrypoint is a trainer", Err: fmt.Errorf("%s: %s", t.Reason, t.Message)}
 			return v
 		}
-		return v.end(exitOf(newest, c))
+		return v.end(exitOf(newest, c, before))
+	}
+	waits := c.State.Waiting
+	if waits != nil && before.State.Waiting != nil {
+		waits = before.State.Waiting
 	}
 	switch {
-	case c.State.Running != nil, newest.Status.Phase == "Running":
+	case c.State.Running != nil, newest.Status.Phase == "Running", before.State.Running != nil && activePod(newest):
 		v.phase = running
 	case c.State.Terminated != nil, !activePod(newest): // the Job's controller has to see it, or makes another pod
 		v.phase = running
-	case c.State.Waiting != nil && (hopeless[c.State.Waiting.Reason] != "" || pulling[c.State.Waiting.Reason]):
-		w := c.State.Waiting
+	case waits != nil && (hopeless[waits.Reason] != "" || pulling[waits.Reason]):
+		w := waits
 		v.why = w.Reason + ": " + w.Message
 		begun, patience := timeOf(newest.Status.StartTime), hopelessPatience
 		hint := hopeless[w.Reason]
@@ -189,8 +201,9 @@ func reason(s *jobStatus, kind string) string {
 	return ""
 }
 
-// exitOf tells how a pod that has ended did so.
-func exitOf(p *pod, c containerStatus) job.Exit {
+// exitOf tells how a pod that has ended did so: c is its trainer's state, before
+// that of a container without which the trainer does not start.
+func exitOf(p *pod, c, before containerStatus) job.Exit {
 	x := job.Exit{Code: -1, Signal: int(syscall.SIGKILL)}
 	t := c.State.Terminated
 	if t != nil {
@@ -229,6 +242,10 @@ func exitOf(p *pod, c containerStatus) job.Exit {
 	}
 	if p.Metadata.DeletionTimestamp != nil && !x.OOMKilled && (x.Signal == int(syscall.SIGTERM) || x.Signal == int(syscall.SIGKILL)) {
 		x.Stopped, x.Detail = true, "its pod was deleted by somebody else"
+	}
+	if f := before.State.Terminated; t == nil && f != nil {
+		x.Stopped, x.Detail = true, fmt.Sprintf("%s of its data failed (exit code %d): %s", before.Name, f.ExitCode, strings.TrimSpace(f.Message))
+		return x
 	}
 	if t == nil {
 		x.Stopped = true

@@ -22,14 +22,16 @@ import (
 	"bench/runner/kept"
 )
 
-// volume is the claim's volume as bench reaches it. Names of folders are
-// relative to the volume, with slashes.
+// volume is where folders of batches are for pods, as bench reaches it. Names of
+// folders are relative to the volume, with slashes.
 type volume interface {
 	// check says whether it can be reached; a *runner.PreconditionError if not.
 	check(ctx context.Context) error
 	// put makes dir with these files, whole or not at all; nothing if it is
 	// there already. A writable one may be written to by the pods' user.
 	put(ctx context.Context, dir string, files []file, writable bool) error
+	// supply says how a pod gets the folders that were put.
+	supply(ctx context.Context, r order) (supply, error)
 	// results returns a folder of this machine with what the jobs in the
 	// writable folder dir have finished: until now if fresh, else a little while
 	// ago. It may be into. What lies there is not to be trusted.
@@ -48,9 +50,10 @@ type file struct {
 	size int64
 }
 
-// mounted is a volume that this machine has in a folder.
+// mounted is a claim's volume that this machine has in a folder.
 type mounted struct {
 	root   string
+	claim  string
 	shared bool // the pods' user is another than that of bench
 }
 
@@ -65,6 +68,8 @@ func (m mounted) check(context.Context) error {
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
+
+func (m mounted) supply(_ context.Context, r order) (supply, error) { return claimed(m.claim, r), nil }
 
 func (m mounted) put(ctx context.Context, dir string, files []file, writable bool) error {
 	to := m.path(dir)

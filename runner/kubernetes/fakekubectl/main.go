@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 func main() {
@@ -61,7 +62,7 @@ func execIn(c cluster, args []string) int {
 	}
 	var command []string
 	for _, a := range args[at+1:] {
-		command = append(command, p.outside(c, a))
+		command = append(command, p.outside(c, p.Spec.Containers[0], a))
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -75,16 +76,43 @@ func execIn(c cluster, args []string) int {
 // volume is the folder of a claim.
 func (c cluster) volume(claim string) string { return filepath.Join(c.root, "volumes", claim) }
 
-// outside replaces the folders of a container by those of this machine.
-func (p pod) outside(c cluster, s string) string {
-	claims := map[string]string{}
-	for _, v := range p.Spec.Volumes {
-		claims[v.Name] = v.Claim.ClaimName
+// outside replaces the folders of a container by those of this machine, and the
+// image's program by $BENCH_FAKE_TRAINER.
+func (p pod) outside(c cluster, box container, s string) string {
+	if s == "/trainer" {
+		return os.Getenv("BENCH_FAKE_TRAINER")
 	}
-	for _, m := range p.Spec.Containers[0].VolumeMounts {
-		if claim := claims[m.Name]; claim != "" {
-			s = strings.ReplaceAll(s, m.MountPath, filepath.Join(c.volume(claim), m.SubPath))
+	folders := map[string]string{}
+	for _, v := range p.Spec.Volumes {
+		switch {
+		case v.Claim.ClaimName != "":
+			folders[v.Name] = c.volume(v.Claim.ClaimName)
+		case v.Secret != nil, v.EmptyDir != nil && v.EmptyDir.Medium == "":
+			folders[v.Name] = filepath.Join(c.podDir(p.Metadata.Name), v.Name)
+		}
+	}
+	for _, m := range box.VolumeMounts {
+		if folder := folders[m.Name]; folder != "" {
+			s = strings.ReplaceAll(s, m.MountPath, filepath.Join(folder, m.SubPath))
 		}
 	}
 	return s
+}
+
+// command is a container's.
+func (p pod) command(c cluster, box container) *exec.Cmd {
+	var args []string
+	for _, a := range append(box.Command, box.Args...) {
+		args = append(args, p.outside(c, box, a))
+	}
+	if len(box.Command) == 0 {
+		args = append([]string{os.Getenv("BENCH_FAKE_TRAINER")}, args...)
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
+	for _, e := range box.Env {
+		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
 }

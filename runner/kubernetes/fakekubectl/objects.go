@@ -13,8 +13,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// cluster is a folder: jobs/NAME/job.json, pods/NAME/{pod.json,log},
-// volumes/CLAIM.
+// cluster is a folder: jobs/NAME/job.json, pods/NAME/{pod.json,log,VOLUME},
+// secrets/NAME.json, volumes/CLAIM.
 type cluster struct{ root string }
 
 type meta struct {
@@ -46,30 +46,42 @@ type condition struct {
 }
 
 type podSpec struct {
-	NodeName                      string `json:"nodeName"`
-	ActiveDeadlineSeconds         int64  `json:"activeDeadlineSeconds,omitempty"`
-	TerminationGracePeriodSeconds int64  `json:"terminationGracePeriodSeconds"`
-	Containers                    []struct {
-		Name    string   `json:"name"`
-		Image   string   `json:"image"`
-		Command []string `json:"command,omitempty"`
-		Args    []string `json:"args"`
-		Env     []struct {
-			Name  string `json:"name"`
-			Value string `json:"value"`
-		} `json:"env"`
-		VolumeMounts []struct {
-			Name      string `json:"name"`
-			MountPath string `json:"mountPath"`
-			SubPath   string `json:"subPath"`
-		} `json:"volumeMounts"`
-	} `json:"containers"`
-	Volumes []struct {
+	NodeName                      string      `json:"nodeName"`
+	ActiveDeadlineSeconds         int64       `json:"activeDeadlineSeconds,omitempty"`
+	TerminationGracePeriodSeconds int64       `json:"terminationGracePeriodSeconds"`
+	InitContainers                []container `json:"initContainers,omitempty"`
+	Containers                    []container `json:"containers"`
+	Volumes                       []podVolume `json:"volumes"`
+}
+
+type container struct {
+	Name          string   `json:"name"`
+	Image         string   `json:"image"`
+	Command       []string `json:"command,omitempty"`
+	Args          []string `json:"args"`
+	RestartPolicy string   `json:"restartPolicy,omitempty"`
+	Env           []struct {
 		Name  string `json:"name"`
-		Claim struct {
-			ClaimName string `json:"claimName"`
-		} `json:"persistentVolumeClaim"`
-	} `json:"volumes"`
+		Value string `json:"value"`
+	} `json:"env"`
+	VolumeMounts []struct {
+		Name      string `json:"name"`
+		MountPath string `json:"mountPath"`
+		SubPath   string `json:"subPath"`
+	} `json:"volumeMounts"`
+}
+
+type podVolume struct {
+	Name  string `json:"name"`
+	Claim struct {
+		ClaimName string `json:"claimName"`
+	} `json:"persistentVolumeClaim"`
+	EmptyDir *struct {
+		Medium string `json:"medium"`
+	} `json:"emptyDir,omitempty"`
+	Secret *struct {
+		SecretName string `json:"secretName"`
+	} `json:"secret,omitempty"`
 }
 
 type pod struct {
@@ -86,6 +98,7 @@ type podStatus struct {
 	Message           string            `json:"message,omitempty"`
 	StartTime         *time.Time        `json:"startTime,omitempty"`
 	ContainerStatuses []containerStatus `json:"containerStatuses,omitempty"`
+	InitStatuses      []containerStatus `json:"initContainerStatuses,omitempty"`
 }
 
 type containerStatus struct {
@@ -101,6 +114,10 @@ func (c cluster) jobDir(name string) string {
 }
 func (c cluster) podDir(name string) string {
 	return filepath.Join(c.root, "pods", filepath.Base(name))
+}
+
+func (c cluster) secret(name string) string {
+	return filepath.Join(c.root, "secrets", filepath.Base(name)+".json")
 }
 
 // locked keeps other processes out meanwhile.

@@ -2,12 +2,16 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -42,15 +46,12 @@ func runPod(c cluster, name string) int {
 		return 1
 	}
 	box := p.Spec.Containers[0]
-	cmd := exec.Command(os.Getenv("BENCH_FAKE_TRAINER"))
-	for _, a := range box.Args {
-		cmd.Args = append(cmd.Args, p.outside(c, a))
+	beside, failed := prepare(c, p, stop)
+	if failed != nil {
+		change(func() { p.Status = podStatus{Phase: "Failed", InitStatuses: []containerStatus{*failed}} })
+		return finish(c, p)
 	}
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH")}
-	for _, e := range box.Env {
-		cmd.Env = append(cmd.Env, e.Name+"="+e.Value)
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd := p.command(c, box)
 	var mu sync.Mutex // of the log
 	var copying sync.WaitGroup
 	for _, pipe := range []func() (io.ReadCloser, error){cmd.StdoutPipe, cmd.StderrPipe} {
@@ -91,13 +92,15 @@ func runPod(c cluster, name string) int {
 			time.AfterFunc(grace, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
 		}
 	}
+	for _, b := range beside { // they end after the trainer
+		b.Process.Signal(syscall.SIGTERM)
+		b.Wait()
+	}
 	code := cmd.ProcessState.ExitCode()
 	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); s.Signaled() {
 		code = 128 + int(s.Signal())
 	}
-	gone := false
 	change(func() {
-		gone = p.Metadata.DeletionTimestamp != nil
 		reason := "Completed"
 		p.Status.Phase = "Succeeded"
 		if code != 0 || late {
@@ -108,9 +111,81 @@ func runPod(c cluster, name string) int {
 		}
 		p.Status.ContainerStatuses[0].State = map[string]any{"terminated": map[string]any{"exitCode": code, "reason": reason}}
 	})
-	if gone {
+	return finish(c, p)
+}
+
+// prepare runs what comes before the trainer, and starts what runs beside it.
+func prepare(c cluster, p pod, stop <-chan os.Signal) (beside []*exec.Cmd, failed *containerStatus) {
+	dir := c.podDir(p.Metadata.Name)
+	for _, v := range p.Spec.Volumes {
+		if v.Secret == nil {
+			continue
+		}
+		var s struct{ Data map[string][]byte }
+		for !c.read(c.secret(v.Secret.SecretName), &s) {
+			select {
+			case <-stop:
+				return nil, &containerStatus{Name: "none"}
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+		os.MkdirAll(filepath.Join(dir, v.Name), 0o755)
+		for name, text := range s.Data {
+			if err := os.WriteFile(filepath.Join(dir, v.Name, name), text, 0o644); err != nil {
+				fail(err.Error())
+			}
+		}
+	}
+	for _, box := range p.Spec.InitContainers {
+		os.MkdirAll(p.outside(c, box, box.VolumeMounts[0].MountPath), 0o755)
+		cmd := p.command(c, box)
+		said := &bytes.Buffer{}
+		cmd.Stderr = said
+		if err := cmd.Start(); err != nil {
+			fail(err.Error())
+		}
+		if box.RestartPolicy == "Always" {
+			beside = append(beside, cmd)
+			untilCatches(cmd.Process.Pid)
+			continue
+		}
+		ended := make(chan struct{})
+		go func() {
+			cmd.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-stop:
+			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+			<-ended
+		}
+		if code := cmd.ProcessState.ExitCode(); code != 0 {
+			return nil, &containerStatus{Name: box.Name, State: map[string]any{"terminated": map[string]any{"exitCode": code, "reason": "Error", "message": said.String()}}}
+		}
+	}
+	return beside, nil
+}
+
+// untilCatches waits until a process has a handler for SIGTERM: a real pod takes
+// longer to start the next container than any program to start.
+func untilCatches(pid int) {
+	for range 500 {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		_, rest, _ := strings.Cut(string(status), "SigCgt:\t")
+		mask, _, _ := strings.Cut(rest, "\n")
+		if n, err := strconv.ParseUint(mask, 16, 64); err == nil && n&(1<<(syscall.SIGTERM-1)) != 0 {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// finish removes a pod that ended because somebody deleted it.
+func finish(c cluster, p pod) int {
+	if p.Metadata.DeletionTimestamp != nil {
 		c.locked(func() {
-			os.RemoveAll(dir)
+			os.RemoveAll(c.podDir(p.Metadata.Name))
 			var j batchJob
 			if c.read(c.jobDir(p.Job)+"/job.json", &j) && j.Metadata.DeletionTimestamp != nil {
 				os.RemoveAll(c.jobDir(p.Job))

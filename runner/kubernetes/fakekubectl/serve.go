@@ -35,6 +35,18 @@ func serve(c cluster, socket string) {
 	m.HandleFunc("GET /api/v1/nodes", func(w http.ResponseWriter, r *http.Request) {
 		answer(w, map[string]any{"items": []any{map[string]any{"status": map[string]any{"allocatable": map[string]any{"cpu": "2"}}}}})
 	})
+	m.HandleFunc("POST /api/v1"+ns+"/secrets", func(w http.ResponseWriter, r *http.Request) {
+		var s struct {
+			Metadata meta              `json:"metadata"`
+			Data     map[string][]byte `json:"data"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+			refuse(w, 422, "Invalid", "secrets", err.Error())
+			return
+		}
+		c.write(c.secret(s.Metadata.Name), s)
+		answer(w, s)
+	})
 	m.HandleFunc("POST /apis/networking.k8s.io/v1"+ns+"/networkpolicies", func(w http.ResponseWriter, r *http.Request) { answer(w, map[string]any{}) })
 	m.HandleFunc("GET /api/v1"+ns+"/events", func(w http.ResponseWriter, r *http.Request) { answer(w, map[string]any{"items": []any{}}) })
 	m.HandleFunc("GET /apis/batch/v1"+ns+"/jobs", func(w http.ResponseWriter, r *http.Request) {
@@ -138,7 +150,7 @@ func (c cluster) createPod(w http.ResponseWriter, r *http.Request) {
 	created(&p.Metadata)
 	p.Spec.NodeName = "node-1"
 	p.Status = podStatus{Phase: "Running", ContainerStatuses: []containerStatus{{Name: p.Spec.Containers[0].Name, State: map[string]any{"running": map[string]any{}}}}}
-	os.MkdirAll(p.outside(c, p.Spec.Containers[0].VolumeMounts[0].MountPath), 0o755)
+	os.MkdirAll(p.outside(c, p.Spec.Containers[0], p.Spec.Containers[0].VolumeMounts[0].MountPath), 0o755)
 	c.write(c.podDir(p.Metadata.Name)+"/pod.json", p)
 	answer(w, p)
 }
