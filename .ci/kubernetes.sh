@@ -281,7 +281,7 @@ case ${1:-} in
     dir=$(mktemp -d)
     trap down EXIT
     up
-    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$dir" go test -count=1 -timeout 60m -p 1 ./runner/kubernetes ./cmd/bench -run 'Real(Contract|Manifests|Ends|Nodes|Sweep)' -v
+    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$dir" go test -count=1 -timeout 60m -p 1 ./runner/kubernetes ./cmd/bench -run 'Real(Contract|Manifests|Ends|Nodes|Store|Sweep)' -v
     ;;
   *) sed -n '2,13p' "$0"; exit 64 ;;
 esac

@@ -26,6 +26,10 @@ func TestLook(t *testing.T) {
 		return `{"metadata":{"name":"p1","creationTimestamp":"2026-11-21T11:00:00Z"},"spec":{"nodeName":"n1","containers":[{"name":"trainer","image":"i"}]},"status":{"phase":"` + phase + `"` + more +
 			`,"startTime":"2026-11-21T11:59:00Z","containerStatuses":[{"name":"sidecar","state":{"running":{}}},{"name":"trainer","imageID":"i@sha256:1","state":` + state + `}]}}`
 	}
+	// fetching is a pod with a container of this state before the trainer.
+	fetching := func(phase, state string) string {
+		return strings.Replace(one(phase, "", `{"waiting":{"reason":"PodInitializing"}}`), `"containerStatuses"`, `"initContainerStatuses":[{"name":"fetch","state":`+state+`}],"containerStatuses"`, 1)
+	}
 	for _, c := range []struct {
 		name, job string // "": none
 		pods      []string
@@ -63,6 +67,10 @@ func TestLook(t *testing.T) {
 		{"its node forgot it", failed, []string{one("Failed", "", `{"terminated":{"exitCode":137,"reason":"ContainerStatusUnknown","message":"The container could not be located"}}`)},
 			ended, job.Exit{Code: -1, Signal: 9, Stopped: true, Detail: "could not be located"}, ""},
 		{"its node is away", live, []string{strings.Replace(one("Running", "", `{"running":{}}`), `"p1",`, `"p1","deletionTimestamp":"2026-11-21T11:45:00Z",`, 1)}, lost, job.Exit{Code: -1, Signal: 9, Stopped: true, Detail: "node n1 does not answer"}, ""},
+		{"its data are being fetched", live, []string{fetching("Pending", `{"running":{}}`)}, running, job.Exit{}, ""},
+		{"its data cannot be fetched", failed, []string{fetching("Failed", `{"terminated":{"exitCode":75,"reason":"Error","message":"bench: 403 Forbidden"}}`)},
+			ended, job.Exit{Code: -1, Signal: 9, Stopped: true, Detail: "fetch of its data failed (exit code 75): bench: 403"}, ""},
+		{"who fetches cannot be pulled", live, []string{strings.Replace(fetching("Pending", `{"waiting":{"reason":"ErrImagePull","message":"not found"}}`), "11:59:00", "11:50:00", 1)}, stuck, job.Exit{}, "ErrImagePull: not found"},
 		{"it is being ended", live, []string{strings.Replace(one("Running", "", `{"running":{}}`), `"p1",`, `"p1","deletionTimestamp":"2026-11-21T11:59:59Z",`, 1)}, running, job.Exit{}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
