@@ -49,7 +49,7 @@ func open(p Place, o Options) *cluster {
 	o.Place = p
 	switch {
 	case p.Store != Store{}:
-		c.volume = &store{c: c, o: o, bucket: newBucket(p.Store, o.StoreKeys), placed: map[string][]planFile{}, there: map[string]bool{}}
+		c.volume = &store{c: c, o: o, bucket: newBucket(p.Store, o.StoreKeys), placed: map[string][]planFile{}, there: map[string]time.Time{}}
 	case p.Path != "":
 		c.volume = mounted{root: p.Path, claim: p.Claim, shared: o.User != ownUser()}
 	default:

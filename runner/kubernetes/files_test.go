@@ -49,11 +49,11 @@ func TestLogGoesOn(t *testing.T) {
 		}
 		return strings.NewReader(b.String())
 	}
-	log, err := kept.OpenLog(filepath.Join(dir, "log"), 0, maxLog)
+	log, err := kept.OpenLog(filepath.Join(dir, "log"), 0, kept.MaxLog)
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, err := kept.OpenLog(filepath.Join(dir, "events"), 0, maxLog)
+	events, err := kept.OpenLog(filepath.Join(dir, "events"), 0, kept.MaxLog)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func TestLogGoesOn(t *testing.T) {
 
 func TestLogLines(t *testing.T) {
 	dir := t.TempDir()
-	log, _ := kept.OpenLog(filepath.Join(dir, "log"), 0, maxLog)
-	events, _ := kept.OpenLog(filepath.Join(dir, "events"), 0, maxLog)
+	log, _ := kept.OpenLog(filepath.Join(dir, "log"), 0, kept.MaxLog)
+	events, _ := kept.OpenLog(filepath.Join(dir, "events"), 0, kept.MaxLog)
 	l := &copier{log: log, events: events}
 	long := strings.Repeat("x", maxLine+100)
 	in := "2026-11-21T12:00:00.1Z {\"not an event\":1}\n" +

@@ -121,16 +121,6 @@ func (h *handle) save() error {
 	return kept.WriteJSON(h.d.Executor(), h.r)
 }
 
-// What a trainer may write.
-const (
-	outcomeName     = "outcome.json"
-	predictionsName = "predictions.jsonl"
-	maxOutcome      = 8 << 20
-	maxPredictions  = 512 << 20
-	maxLog          = 64 << 20
-	maxEntries      = 100_000 // files and folders in out/
-)
-
 const (
 	// measureEvery is how often the size of the out folder is looked at.
 	measureEvery = 5 * time.Second
@@ -204,8 +194,8 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 			if time.Since(measured) > measureEvery {
 				measured = time.Now()
 				used, entries, err := h.c.volume.usage(ctx, h.r.Folder+"/out")
-				if err == nil && (used > h.e.o.OutBytes || entries >= maxEntries) {
-					h.stop(ctx, fmt.Sprintf("it wrote %d MiB in %d files; %d MiB in %d files are allowed", used>>20, entries, h.e.o.OutBytes>>20, maxEntries))
+				if err == nil && (used > h.e.o.OutBytes || entries >= kept.MaxEntries) {
+					h.stop(ctx, fmt.Sprintf("it wrote %d MiB in %d files; %d MiB in %d files are allowed", used>>20, entries, h.e.o.OutBytes>>20, kept.MaxEntries))
 				}
 			}
 		case waiting:
@@ -299,7 +289,7 @@ func (h *handle) giveUp(ctx context.Context) error {
 // complete says whether every job has its outcome.
 func (h *handle) complete() bool {
 	for _, j := range h.b.Jobs {
-		if _, err := os.Lstat(filepath.Join(h.d.Out(), string(j.ID), outcomeName)); err != nil {
+		if _, err := os.Lstat(filepath.Join(h.d.Out(), string(j.ID), kept.Outcome)); err != nil {
 			return false
 		}
 	}
@@ -351,7 +341,7 @@ func (h *handle) cleanScratch(ctx context.Context) error {
 func (h *handle) collect(ctx context.Context, final bool) error {
 	var rest []job.ID
 	for _, j := range h.b.Jobs {
-		if _, err := os.Lstat(filepath.Join(h.d.Out(), string(j.ID), outcomeName)); err != nil {
+		if _, err := os.Lstat(filepath.Join(h.d.Out(), string(j.ID), kept.Outcome)); err != nil {
 			rest = append(rest, j.ID)
 		}
 	}
@@ -376,12 +366,12 @@ func (h *handle) collect(ctx context.Context, final bool) error {
 // take takes one job, if it is there.
 func (h *handle) take(from string, id job.ID, final bool) error {
 	to := filepath.Join(h.d.Out(), string(id))
-	outcome, err := hostile.ReadFile(from, filepath.Join(string(id), outcomeName), maxOutcome)
+	outcome, err := hostile.ReadFile(from, filepath.Join(string(id), kept.Outcome), kept.MaxOutcome)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
-		err = copyOut(from, filepath.Join(string(id), predictionsName), filepath.Join(to, predictionsName))
+		err = copyOut(from, filepath.Join(string(id), kept.Predictions), filepath.Join(to, kept.Predictions))
 		if local, ok := errors.AsType[kept.LocalError](err); ok {
 			return local.Err
 		}
@@ -395,12 +385,12 @@ func (h *handle) take(from string, id job.ID, final bool) error {
 			return err
 		}
 	}
-	return atomicfile.WriteBytes(filepath.Join(to, outcomeName), outcome)
+	return atomicfile.WriteBytes(filepath.Join(to, kept.Outcome), outcome)
 }
 
 // copyOut copies a file that may be missing out of the volume.
 func copyOut(from, name, to string) error {
-	f, err := hostile.Open(from, name, maxPredictions)
+	f, err := hostile.Open(from, name, kept.MaxResults)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -97,7 +97,7 @@ func (o *Options) fill() {
 	o.Limits.MemoryBytes = cmp.Or(o.Limits.MemoryBytes, 16<<30)
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
 	o.DeliveryGrace = cmp.Or(o.DeliveryGrace, 30*time.Second)
-	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
+	o.OutBytes = cmp.Or(o.OutBytes, kept.MaxOut)
 	o.Poll = cmp.Or(o.Poll, 2*time.Second)
 	o.Patience = cmp.Or(o.Patience, 5*time.Minute)
 	o.NodePatience = cmp.Or(o.NodePatience, 10*time.Minute)

@@ -14,6 +14,7 @@ import (
 
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
 )
@@ -195,10 +196,10 @@ func TestHostileOut(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(from, string(id)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/etc/passwd", filepath.Join(from, string(id), outcomeName)); err != nil {
+	if err := os.Symlink("/etc/passwd", filepath.Join(from, string(id), kept.Outcome)); err != nil {
 		t.Fatal(err)
 	}
-	to := filepath.Join(h.d.Out(), string(id), outcomeName)
+	to := filepath.Join(h.d.Out(), string(id), kept.Outcome)
 	if err := h.take(from, id, false); err != nil {
 		t.Fatal(err)
 	}

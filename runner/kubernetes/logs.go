@@ -47,11 +47,11 @@ func (h *handle) copyLog(pod string) (*copier, error) {
 		}
 	}
 	// An earlier watcher copied the same lines: from the beginning, over them.
-	events, err := kept.OpenLog(h.d.Events(), h.r.EventsFrom, maxLog)
+	events, err := kept.OpenLog(h.d.Events(), h.r.EventsFrom, kept.MaxLog)
 	if err != nil {
 		return nil, err
 	}
-	log, err := kept.OpenLog(h.d.Log(), h.r.LogFrom, maxLog)
+	log, err := kept.OpenLog(h.d.Log(), h.r.LogFrom, kept.MaxLog)
 	if err != nil {
 		events.Close()
 		return nil, err

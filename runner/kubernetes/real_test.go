@@ -16,6 +16,7 @@ import (
 
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
 )
@@ -111,7 +112,7 @@ func (l *lab) pod(b job.Batch, d job.Dir) string {
 func (l *lab) appears(d job.Dir, j job.Job) {
 	l.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		if _, err := os.Stat(filepath.Join(d.Out(), string(j.ID), outcomeName)); err == nil {
+		if _, err := os.Stat(filepath.Join(d.Out(), string(j.ID), kept.Outcome)); err == nil {
 			return
 		} else if time.Now().After(end) {
 			l.Fatal("the first job was not done in time")

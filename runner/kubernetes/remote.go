@@ -19,6 +19,7 @@ import (
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // remote is a volume that this machine cannot mount. A helper pod of the
@@ -188,7 +189,7 @@ func (r *remote) list(ctx context.Context, after time.Time) error {
 	begun := time.Now()
 	var out bytes.Buffer
 	root := path.Join(r.o.root(), "batches")
-	err := r.sh(ctx, nil, &out, `mkdir -p "$1"; find "$1" -mindepth 4 -maxdepth 4 -path '*/out/*' -name `+outcomeName+` -printf 'done %h\n'
+	err := r.sh(ctx, nil, &out, `mkdir -p "$1"; find "$1" -mindepth 4 -maxdepth 4 -path '*/out/*' -name `+kept.Outcome+` -printf 'done %h\n'
 find "$1" -mindepth 2 -maxdepth 2 -name out -exec du -sk {} + | sed 's/^/used /'`, root)
 	if err != nil {
 		return err
@@ -242,7 +243,7 @@ func (r *remote) fetch(ctx context.Context, dir string, jobs []job.ID, into stri
 		unpacked <- err
 	}()
 	err := r.sh(ctx, nil, out, `cd "$1"; shift
-for j in "$@"; do for f in `+outcomeName+` `+predictionsName+`; do if [ -e "$j/$f" ] || [ -L "$j/$f" ]; then echo "$j/$f"; fi; done; done | tar -c -f - -T -`, append([]string{dir}, names...)...)
+for j in "$@"; do for f in `+kept.Outcome+` `+kept.Predictions+`; do if [ -e "$j/$f" ] || [ -L "$j/$f" ]; then echo "$j/$f"; fi; done; done | tar -c -f - -T -`, append([]string{dir}, names...)...)
 	out.CloseWithError(err)
 	if uerr := <-unpacked; err == nil {
 		err = uerr
@@ -274,7 +275,7 @@ func unpack(in io.Reader, dir string) error {
 			return err
 		}
 		id, name, ok := strings.Cut(h.Name, "/")
-		if !ok || id == "" || strings.Trim(id, "0123456789abcdef") != "" || name != outcomeName && name != predictionsName {
+		if !ok || id == "" || strings.Trim(id, "0123456789abcdef") != "" || name != kept.Outcome && name != kept.Predictions {
 			return fmt.Errorf("the archive holds %.200q", h.Name)
 		}
 		to := filepath.Join(dir, id, name)
@@ -291,7 +292,7 @@ func unpack(in io.Reader, dir string) error {
 		if err != nil {
 			return err
 		}
-		if h.Size > maxPredictions {
+		if h.Size > kept.MaxResults {
 			err = f.Truncate(h.Size)
 		} else {
 			_, err = io.Copy(f, t)

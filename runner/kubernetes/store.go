@@ -2,6 +2,7 @@ package kubernetes
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -25,6 +26,7 @@ import (
 	"bench/internal/hostile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 )
 
 // store is an object store in place of a volume: for clusters without one that
@@ -33,8 +35,8 @@ import (
 // finishes; both know URLs, each for one object, and no keys. They run as
 // another user than the trainer, so that it cannot look at them.
 //
-// Files are kept by content, in blobs/SHA256, cut at partBytes; what batches
-// write lies in its run's folder, as in a volume.
+// Files are kept by content, in blobs/SHA256, cut at partBytes; what is of one
+// batch alone lies in its run's folder, as in a volume.
 type store struct {
 	c *cluster
 	o Options
@@ -42,7 +44,7 @@ type store struct {
 
 	mu     sync.Mutex
 	placed map[string][]planFile // by folder
-	there  map[string]bool       // blobs that are known to be
+	there  map[string]time.Time  // blobs, and when they were seen
 
 	listing sync.Mutex
 	listed  time.Time
@@ -67,6 +69,7 @@ type planPart struct {
 	URL    string `json:"url"`
 	SHA256 string `json:"sha256"`
 	Size   int64  `json:"size"`
+	object string
 }
 
 type planJob struct {
@@ -82,6 +85,9 @@ const (
 	excessName = "excess.json"
 	// maxPlan is what a Secret holds.
 	maxPlan = 1 << 20
+	// lookAgain is how long a blob that was seen is taken to be there: buckets
+	// may have rules by which old objects go.
+	lookAgain = 10 * time.Minute
 )
 
 // transfer is the program of the containers beside the trainer.
@@ -121,7 +127,7 @@ func (s *store) check(ctx context.Context) error {
 }
 
 // put uploads what the store does not have yet.
-func (s *store) put(ctx context.Context, dir string, files []file, _ bool) error {
+func (s *store) put(ctx context.Context, dir string, files []file, writable bool) error {
 	s.mu.Lock()
 	_, placed := s.placed[dir]
 	s.mu.Unlock()
@@ -130,7 +136,11 @@ func (s *store) put(ctx context.Context, dir string, files []file, _ bool) error
 	}
 	list := []planFile{}
 	for _, f := range files {
-		parts, err := s.upload(ctx, f)
+		var own string
+		if f.from == "" && !writable && f.size <= partBytes { // no other batch has the same
+			own = dir + "/" + f.name
+		}
+		parts, err := s.upload(ctx, f, own)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.name, s.bucket.precondition(err))
 		}
@@ -142,7 +152,8 @@ func (s *store) put(ctx context.Context, dir string, files []file, _ bool) error
 	return nil
 }
 
-func (s *store) upload(ctx context.Context, f file) ([]planPart, error) {
+// upload sends a file as the object own or, if that is "", as blobs.
+func (s *store) upload(ctx context.Context, f file, own string) ([]planPart, error) {
 	var in io.ReaderAt = bytes.NewReader(f.text)
 	if f.from != "" {
 		opened, err := os.Open(f.from)
@@ -163,7 +174,8 @@ func (s *store) upload(ctx context.Context, f file) ([]planPart, error) {
 			return nil, errors.Join(err, fmt.Errorf("%s changed while it was read", f.name))
 		}
 		p := planPart{SHA256: hex.EncodeToString(h.Sum(nil)), Size: section.Size()}
-		if err := s.c.once(p.SHA256, func() error { return s.uploadPart(ctx, section, p, [32]byte(h.Sum(nil))) }); err != nil {
+		p.object = cmp.Or(own, s.blob(p.SHA256))
+		if err := s.c.once(p.object, func() error { return s.uploadPart(ctx, section, p, [32]byte(h.Sum(nil))) }); err != nil {
 			return nil, err
 		}
 		parts = append(parts, p)
@@ -172,26 +184,25 @@ func (s *store) upload(ctx context.Context, f file) ([]planPart, error) {
 }
 
 func (s *store) uploadPart(ctx context.Context, section *io.SectionReader, p planPart, sum [32]byte) error {
-	name := s.blob(p.SHA256)
 	s.mu.Lock()
-	there := s.there[name]
+	seen := s.there[p.object]
 	s.mu.Unlock()
-	if there {
+	if time.Since(seen) < lookAgain {
 		return nil
 	}
 	err := s.try(ctx, func() error {
-		size, err := s.bucket.size(ctx, name)
+		size, err := s.bucket.size(ctx, p.object)
 		if err != nil || size == p.Size {
 			return err
 		}
-		return s.bucket.put(ctx, name, io.NewSectionReader(section, 0, p.Size), p.Size, sum)
+		return s.bucket.put(ctx, p.object, io.NewSectionReader(section, 0, p.Size), p.Size, sum)
 	})
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.there[name] = true
+	s.there[p.object] = time.Now()
 	return nil
 }
 
@@ -267,14 +278,14 @@ func (s *store) plan(ctx context.Context, r order) ([]byte, error) {
 		return u
 	}
 	p := plan{Files: []planFile{}, Excess: sign(http.MethodPut, r.out+"/"+excessName), Limits: map[string]int64{
-		outcomeName: maxOutcome, predictionsName: maxPredictions, "bytes": s.o.OutBytes, "entries": maxEntries,
+		kept.Outcome: kept.MaxOutcome, kept.Predictions: kept.MaxResults, "bytes": s.o.OutBytes, "entries": kept.MaxEntries,
 	}}
 	s.mu.Lock()
 	for _, folder := range [][2]string{{"in", r.in}, {"out", r.out}, {"model", r.model}} {
 		for _, f := range s.placed[folder[1]] {
 			g := planFile{Name: folder[0] + "/" + f.Name, Parts: []planPart{}}
 			for _, part := range f.Parts {
-				part.URL = sign(http.MethodGet, s.blob(part.SHA256))
+				part.URL = sign(http.MethodGet, part.object)
 				g.Parts = append(g.Parts, part)
 			}
 			p.Files = append(p.Files, g)
@@ -285,7 +296,7 @@ func (s *store) plan(ctx context.Context, r order) ([]byte, error) {
 	s.mu.Unlock()
 	for _, id := range r.jobs {
 		dir := r.out + "/" + string(id) + "/"
-		p.Jobs = append(p.Jobs, planJob{id, sign(http.MethodGet, dir+outcomeName), sign(http.MethodPut, dir+outcomeName), sign(http.MethodPut, dir+predictionsName)})
+		p.Jobs = append(p.Jobs, planJob{id, sign(http.MethodGet, dir+kept.Outcome), sign(http.MethodPut, dir+kept.Outcome), sign(http.MethodPut, dir+kept.Predictions)})
 	}
 	var text bytes.Buffer
 	z := gzip.NewWriter(&text)
@@ -354,7 +365,7 @@ func (s *store) results(ctx context.Context, dir string, jobs []job.ID, into str
 			return err
 		}
 		for _, id := range jobs {
-			if _, ok := objects[path.Join(dir, string(id), outcomeName)]; !ok {
+			if _, ok := objects[path.Join(dir, string(id), kept.Outcome)]; !ok {
 				continue
 			}
 			if _, err := os.Lstat(filepath.Join(into, string(id))); err == nil {
@@ -378,13 +389,13 @@ func (s *store) download(ctx context.Context, from string, objects map[string]in
 	if err := errors.Join(hostile.RemoveAll(part), os.MkdirAll(part, 0o700)); err != nil {
 		return err
 	}
-	for _, name := range []string{predictionsName, outcomeName} {
+	for _, name := range []string{kept.Predictions, kept.Outcome} {
 		size, ok := objects[path.Join(from, name)]
 		if !ok {
 			continue
 		}
 		to := filepath.Join(part, name)
-		if size > maxPredictions { // whoever reads the folder refuses it
+		if size > kept.MaxResults { // whoever reads the folder refuses it
 			if err := errors.Join(os.WriteFile(to, nil, 0o600), os.Truncate(to, size)); err != nil {
 				return err
 			}
@@ -407,7 +418,7 @@ func (s *store) downloadFile(ctx context.Context, name, to string) error {
 	if err != nil {
 		return err
 	}
-	if n, err := io.Copy(out, io.LimitReader(in, maxPredictions+1)); err != nil {
+	if n, err := io.Copy(out, io.LimitReader(in, kept.MaxResults+1)); err != nil {
 		out.Close()
 		return &awayError{fmt.Errorf("%s was cut after %d bytes: %w", name, n, err), storeName}
 	}

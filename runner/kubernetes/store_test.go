@@ -17,6 +17,7 @@ import (
 
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 	"bench/runner/runnertest/stub"
 
 	"github.com/google/go-cmp/cmp"
@@ -85,7 +86,7 @@ func TestStoreIsFlaky(t *testing.T) {
 	}
 	for _, j := range b.Jobs {
 		l.appears(d, j)
-		if text, err := os.ReadFile(filepath.Join(d.Out(), string(j.ID), predictionsName)); err != nil || !bytes.HasSuffix(text, []byte("\n")) {
+		if text, err := os.ReadFile(filepath.Join(d.Out(), string(j.ID), kept.Predictions)); err != nil || !bytes.HasSuffix(text, []byte("\n")) {
 			t.Errorf("%q, %v", text, err)
 		}
 	}
@@ -203,7 +204,7 @@ func TestDeliverHostile(t *testing.T) {
 	s := newFakeStore(t)
 	b := newBucket(Store{URL: "s3://work", Endpoint: s.url, Region: "eu-north-1"}, s.keys)
 	volume := t.TempDir()
-	p := plan{Limits: map[string]int64{outcomeName: 10, predictionsName: 10, "bytes": 1 << 30, "entries": 1000}}
+	p := plan{Limits: map[string]int64{kept.Outcome: 10, kept.Predictions: 10, "bytes": 1 << 30, "entries": 1000}}
 	make := func(id string, do func(dir string) error) {
 		dir := filepath.Join(volume, "out", id)
 		if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
@@ -213,7 +214,7 @@ func TestDeliverHostile(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := planJob{ID: job.ID(id)}
-		for to, name := range map[*string]string{&j.Outcome: outcomeName, &j.Predictions: predictionsName} {
+		for to, name := range map[*string]string{&j.Outcome: kept.Outcome, &j.Predictions: kept.Predictions} {
 			u, err := b.presign(t.Context(), http.MethodPut, id+"/"+name)
 			if err != nil {
 				t.Fatal(err)
@@ -225,22 +226,22 @@ func TestDeliverHostile(t *testing.T) {
 	put := func(dir, name, text string) error {
 		return errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	secret := filepath.Join(t.TempDir(), outcomeName)
+	secret := filepath.Join(t.TempDir(), kept.Outcome)
 	if err := os.WriteFile(secret, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	make("good", func(dir string) error {
-		return errors.Join(put(dir, outcomeName, "{}"), put(dir, predictionsName, "text"))
+		return errors.Join(put(dir, kept.Outcome, "{}"), put(dir, kept.Predictions, "text"))
 	})
 	make("link", func(dir string) error {
-		return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(secret, filepath.Join(dir, outcomeName)))
+		return errors.Join(os.MkdirAll(dir, 0o755), os.Symlink(secret, filepath.Join(dir, kept.Outcome)))
 	})
 	make("folder", func(dir string) error { return os.Symlink(filepath.Dir(secret), dir) })
 	make("pipe", func(dir string) error {
-		return errors.Join(put(dir, outcomeName, "{}"), syscall.Mkfifo(filepath.Join(dir, predictionsName), 0o644))
+		return errors.Join(put(dir, kept.Outcome, "{}"), syscall.Mkfifo(filepath.Join(dir, kept.Predictions), 0o644))
 	})
 	make("big", func(dir string) error {
-		return errors.Join(put(dir, outcomeName, "{}"), put(dir, predictionsName, "more than ten"))
+		return errors.Join(put(dir, kept.Outcome, "{}"), put(dir, kept.Predictions, "more than ten"))
 	})
 	make("none", func(string) error { return nil })
 	file := filepath.Join(t.TempDir(), planName)
@@ -259,7 +260,7 @@ func TestDeliverHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cmd.Process.Kill()
-	(&lab{T: t}).eventually("the jobs are sent", 10*time.Second, func() bool { return slices.Contains(s.names(), "big/"+outcomeName) })
+	(&lab{T: t}).eventually("the jobs are sent", 10*time.Second, func() bool { return slices.Contains(s.names(), "big/"+kept.Outcome) })
 	cmd.Process.Signal(syscall.SIGTERM)
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
@@ -269,9 +270,9 @@ func TestDeliverHostile(t *testing.T) {
 		got[name], _, _ = strings.Cut(string(text), ":")
 	}
 	want := map[string]string{
-		"good/" + outcomeName: "{}", "good/" + predictionsName: "text", "link/" + outcomeName: "refused",
-		"folder/" + outcomeName: "refused", "folder/" + predictionsName: "refused",
-		"pipe/" + outcomeName: "{}", "pipe/" + predictionsName: "refused", "big/" + outcomeName: "{}", "big/" + predictionsName: "refused",
+		"good/" + kept.Outcome: "{}", "good/" + kept.Predictions: "text", "link/" + kept.Outcome: "refused",
+		"folder/" + kept.Outcome: "refused", "folder/" + kept.Predictions: "refused",
+		"pipe/" + kept.Outcome: "{}", "pipe/" + kept.Predictions: "refused", "big/" + kept.Outcome: "{}", "big/" + kept.Predictions: "refused",
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)

@@ -36,7 +36,7 @@ type volume interface {
 	// writable folder dir have finished: until now if fresh, else a little while
 	// ago. It may be into. What lies there is not to be trusted.
 	results(ctx context.Context, dir string, jobs []job.ID, into string, fresh bool) (string, error)
-	// usage counts what lies in dir, up to maxEntries files and folders.
+	// usage counts what lies in dir, up to kept.MaxEntries files and folders.
 	usage(ctx context.Context, dir string) (bytes int64, entries int, err error)
 	// remove removes folders that nobody uses any more.
 	remove(ctx context.Context, dirs ...string) error
@@ -157,7 +157,7 @@ func (m mounted) results(_ context.Context, dir string, jobs []job.ID, _ string,
 }
 
 func (m mounted) usage(_ context.Context, dir string) (int64, int, error) {
-	return hostile.Usage(m.path(dir), maxEntries)
+	return hostile.Usage(m.path(dir), kept.MaxEntries)
 }
 
 func (m mounted) remove(_ context.Context, dirs ...string) error {
@@ -217,8 +217,8 @@ func (c *cluster) fill(ctx context.Context, b job.Batch, d job.Dir, run string, 
 	var done []file
 	for _, j := range b.Jobs {
 		// What is done already is not done again; the trainer looks for this file.
-		name := string(j.ID) + "/" + outcomeName
-		_, err := hostile.ReadFile(d.Out(), filepath.FromSlash(name), maxOutcome)
+		name := string(j.ID) + "/" + kept.Outcome
+		_, err := hostile.ReadFile(d.Out(), filepath.FromSlash(name), kept.MaxOutcome)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
