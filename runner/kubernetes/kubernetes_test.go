@@ -34,6 +34,13 @@ var programs = sync.OnceValues(func() (string, error) {
 
 var built string // their folder; "": not built
 
+// python is the folder of python3 itself: what is first in PATH may be a script
+// that looks for it, which takes longer than what pods do with it.
+var python = sync.OnceValues(func() (string, error) {
+	path, err := exec.Command("python3", "-I", "-c", "import sys; print(sys.executable)").Output()
+	return filepath.Dir(string(path)), err
+})
+
 func TestMain(m *testing.M) {
 	code := m.Run()
 	os.RemoveAll(built)
@@ -54,10 +61,14 @@ func newLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	python, err := python()
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := &lab{T: t, root: t.TempDir()}
 	// Not this process' variables: tests run at the same time.
 	kubectl := filepath.Join(l.root, "kubectl")
-	script := fmt.Sprintf("#!/bin/sh\nBENCH_FAKE_KUBE='%s' BENCH_FAKE_TRAINER='%s/stubtrainer' exec '%s/fakekubectl' \"$@\"\n", l.root, dir, dir)
+	script := fmt.Sprintf("#!/bin/sh\nPATH='%s':\"$PATH\" BENCH_FAKE_KUBE='%s' BENCH_FAKE_TRAINER='%s/stubtrainer' exec '%s/fakekubectl' \"$@\"\n", python, l.root, dir, dir)
 	if err := os.WriteFile(kubectl, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -125,6 +136,7 @@ func (l *lab) start(s stub.Script) (*Executor, runner.Handle, job.Batch, job.Dir
 
 // A kubectl that is killed is started again, and batches do not notice.
 func TestKubectlIsKilled(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	e, h, b, d := l.start(stub.Script{Pause: time.Second, LogLines: 100, Code: 7})
 	l.appears(d, b.Jobs[0])
@@ -179,6 +191,7 @@ func TestRemoveDead(t *testing.T) {
 
 // A batch that writes too much is stopped, and what it had finished counts.
 func TestTooMuchOutput(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.o.OutBytes = 10
 	_, h, b, d := l.start(stub.Script{Linger: time.Minute})

@@ -28,7 +28,7 @@ func newStoreLab(t *testing.T) (*lab, *fakeStore) {
 	l, s := newLab(t), newFakeStore(t)
 	l.o.Claim, l.o.Path = "", ""
 	l.o.Store, l.o.StoreKeys = Store{URL: "s3://work/some/where", Endpoint: s.url, Region: "eu-north-1"}, s.keys
-	l.o.Entrypoint, l.o.DeliveryGrace = []string{"/trainer"}, 3*time.Second
+	l.o.Entrypoint, l.o.DeliveryGrace = []string{"/trainer"}, time.Second
 	return l, s
 }
 
@@ -36,7 +36,7 @@ func newStoreLab(t *testing.T) (*lab, *fakeStore) {
 func TestContractStore(t *testing.T) {
 	t.Parallel()
 	l, s := newStoreLab(t)
-	contract(t, l, 2*time.Second)
+	contract(t, l, time.Second)
 	e := l.open()
 	if _, err := e.GC(t.Context(), true); err != nil {
 		t.Error(err)
@@ -175,6 +175,7 @@ func TestStoreTooMuchOutput(t *testing.T) {
 
 // What is wrong with the store is said at once.
 func TestStoreIsWrong(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*Options)
 		says   string

@@ -189,7 +189,7 @@ def deliver(plan, volume):
             if not excess and (size > limits["bytes"] or count >= limits["entries"]):
                 persist("excess", lambda: put(plan["excess"], json.dumps({"bytes": size, "entries": count}).encode()))
                 excess = 1
-        for _ in range(10):
+        for _ in range(3):
             if not told:
                 time.sleep(0.1)
 
