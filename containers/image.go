@@ -243,11 +243,32 @@ func (e *Engine) Push(ctx context.Context, ref string, progress io.Writer) error
 // registryFailure names the registry as the one who failed, unless it is clear
 // that it was the engine.
 func (e *Engine) registryFailure(op, ref string, err error) error {
-	hint := "log in with: docker login " + registryOf(ref)
+	if err == nil {
+		return nil
+	}
+	hint := registryHint(ref, err.Error())
 	if own, ok := errors.AsType[*Error](err); ok && own.Kind == Refused && !cerrdefs.IsInvalidArgument(err) {
 		return &Error{Kind: Registry, Op: op, Host: e.host, Hint: hint, Err: own.Err}
 	}
 	return e.messageFailure(op, Registry, hint, err)
+}
+
+// registryHint is what can be done about an image that a registry did not serve.
+// Engines pass on what it said as text.
+func registryHint(ref, said string) string {
+	registry, said := registryOf(ref), strings.ToLower(said)
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(said, w) })
+	}
+	switch {
+	case has("manifest unknown", "name unknown", "manifest for ", ": not found"):
+		return "look at the name and the tag of the image: " + registry + " does not have this one"
+	case has("x509", "http response to https client"):
+		return "the engine does not trust " + registry + ": give its machine the registry's authority (/etc/docker/certs.d) or, if it has no TLS, name it among the engine's insecure-registries"
+	case has("connection refused", "no such host", "timeout", "network is unreachable", "no route to host", "connection reset", "eof"):
+		return "see that " + registry + " can be reached from the engine's machine, or send the image from here: bench image load --host"
+	}
+	return "log in with: docker login " + registry
 }
 
 // messageFailure turns an error that the engine reported in the middle of a

@@ -3,114 +3,26 @@ package containers_test
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"bench/containers"
+	"bench/containers/containertest"
 )
-
-// registry is as much of an OCI registry as docker push and pull need, with
-// basic authentication.
-type registry struct {
-	mu        sync.Mutex
-	blobs     map[string][]byte
-	manifests map[string][]byte
-	types     map[string]string
-	uploads   map[string][]byte
-}
-
-func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if user, password, ok := q.BasicAuth(); !ok || user != "ann" || password != "pa:ss" {
-		w.Header().Set("WWW-Authenticate", `Basic realm="test"`)
-		w.WriteHeader(http.StatusUnauthorized)
-		return
-	}
-	body, err := io.ReadAll(q.Body)
-	if err != nil {
-		w.WriteHeader(http.StatusBadRequest)
-		return
-	}
-	digest := func(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b)) }
-	path := strings.TrimPrefix(q.URL.Path, "/v2/")
-	switch {
-	case path == "":
-	case strings.HasSuffix(path, "/blobs/uploads/"):
-		id := fmt.Sprint(len(r.uploads))
-		r.uploads[id] = nil
-		w.Header().Set("Location", q.URL.Path+id)
-		w.WriteHeader(http.StatusAccepted)
-	case strings.Contains(path, "/blobs/uploads/"):
-		id := path[strings.LastIndex(path, "/")+1:]
-		r.uploads[id] = append(r.uploads[id], body...)
-		if q.Method == http.MethodPut {
-			r.blobs[q.URL.Query().Get("digest")] = r.uploads[id]
-			w.WriteHeader(http.StatusCreated)
-			return
-		}
-		w.Header().Set("Location", q.URL.Path)
-		w.Header().Set("Range", fmt.Sprintf("0-%d", len(r.uploads[id])-1))
-		w.WriteHeader(http.StatusAccepted)
-	case strings.Contains(path, "/blobs/"):
-		b, ok := r.blobs[path[strings.LastIndex(path, "/")+1:]]
-		if !ok {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
-		w.Write(b)
-	case strings.Contains(path, "/manifests/"):
-		ref := path[strings.LastIndex(path, "/")+1:]
-		if q.Method == http.MethodPut {
-			for _, k := range []string{ref, digest(body)} {
-				r.manifests[k], r.types[k] = body, q.Header.Get("Content-Type")
-			}
-			w.Header().Set("Docker-Content-Digest", digest(body))
-			w.WriteHeader(http.StatusCreated)
-			return
-		}
-		b, ok := r.manifests[ref]
-		if !ok {
-			w.WriteHeader(http.StatusNotFound)
-			return
-		}
-		w.Header().Set("Content-Type", r.types[ref])
-		w.Header().Set("Docker-Content-Digest", digest(b))
-		w.Header().Set("Content-Length", fmt.Sprint(len(b)))
-		if q.Method != http.MethodHead {
-			w.Write(b)
-		}
-	default:
-		w.WriteHeader(http.StatusNotFound)
-	}
-}
 
 // An image goes to a registry and comes back, with the login of the docker
 // command, from its file and from a credential helper.
 func TestEngineRegistry(t *testing.T) {
 	l := newLab(t)
-	// 127.0.0.0/8 needs no TLS for any engine.
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: &registry{
-		blobs: map[string][]byte{}, manifests: map[string][]byte{}, types: map[string]string{}, uploads: map[string][]byte{}}}}
-	server.Start()
-	t.Cleanup(server.Close)
-	host := listener.Addr().String()
+	r := containertest.StartRegistry(t)
+	r.User, r.Password = "ann", "pa:ss"
+	host := r.Host
 	ref := host + "/bench/trainer:" + l.instance
 	if err := l.e.Tag(t.Context(), l.image, ref); err != nil {
 		t.Fatal(err)
@@ -154,11 +66,63 @@ func TestEngineRegistry(t *testing.T) {
 	if err != nil || after.ID != before.ID {
 		t.Errorf("pulled image: %+v, %v", after, err)
 	}
-	if err := l.e.Pull(t.Context(), host+"/bench/trainer:none", nil); !containers.IsKind(err, containers.Registry) {
-		t.Errorf("Pull of a tag that is not there: %v", err)
-	}
+	denies(t, l.e, host+"/bench/trainer:none", "manifest unknown", "look at the name and the tag")
 	write("config.json", `{"auths": pa:ss`, 0o600)
 	if err := l.e.Pull(t.Context(), ref, nil); err == nil || strings.Contains(err.Error(), "pa:ss") || !strings.Contains(err.Error(), "config.json") {
 		t.Errorf("a config that is no JSON: %v", err)
 	}
+}
+
+// denies pulls an image that cannot be had.
+func denies(t *testing.T, e *containers.Engine, ref, words, hint string) {
+	t.Helper()
+	began := time.Now()
+	err := e.Pull(t.Context(), ref, nil)
+	own, ok := errors.AsType[*containers.Error](err)
+	if !ok || own.Kind != containers.Registry || !strings.Contains(err.Error(), words) || !strings.Contains(own.Hint, hint) {
+		t.Errorf("%s: %v (%+v); want %q and %q", ref, err, own, words, hint)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("%s: took %v", ref, took)
+	}
+}
+
+// An engine that has nothing pulls an image over a connection that is cut in the
+// middle, and goes on from there. Whatever keeps it from pulling is told apart.
+func TestPull(t *testing.T) {
+	l := newLab(t)
+	x := containertest.StartExtra(t, false, false)
+	far := x.Open()
+	r := containertest.StartRegistry(t)
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	ref := r.Host + "/bench/trainer:" + l.instance
+	if err := l.e.Tag(t.Context(), l.image, ref); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.e.RemoveImage(context.Background(), ref); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := l.e.Push(t.Context(), ref, nil); err != nil {
+		t.Fatal(err)
+	}
+	want, err := l.e.Image(t.Context(), l.image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.CutAfter(300_000)
+	got, err := far.Ensure(t.Context(), ref, nil)
+	if err != nil || got.ID != want.ID {
+		t.Errorf("%+v, %v; want image %s", got, err, want.ID)
+	}
+	if cuts, resumed := r.Cuts(); cuts != 1 || resumed != 1 {
+		t.Errorf("%d connections were cut, and %d downloads went on where they were; want one", cuts, resumed)
+	}
+
+	denies(t, far, ref+"x", "manifest unknown", "look at the name and the tag")
+	r.User = "ann"
+	denies(t, far, r.Host+"/bench/other:1", "no basic auth credentials", "docker login "+r.Host)
+	denies(t, far, fmt.Sprintf("127.0.0.1:%d/bench/other:1", containertest.FreePort(t)), "connection refused", "can be reached from the engine's machine")
+	denies(t, far, "registry.invalid/bench/other:1", "no such host", "can be reached from the engine's machine")
 }

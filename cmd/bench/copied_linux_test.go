@@ -75,6 +75,16 @@ func TestBadHosts(t *testing.T) {
 	// A wrong image.
 	r := p.run(4, append(append([]string{}, args[:len(args)-2]...), "bench-test-none:latest", "--host", address+"?tls="+good)...)
 	has(t, r.stderr, "does not have this image")
+	// One that its registry does not have, and one whose registry is away.
+	for image, want := range map[string]string{
+		containertest.StartRegistry(t).Host + "/bench/none:1":               "hint: look at the name and the tag",
+		fmt.Sprintf("127.0.0.1:%d/bench/none:1", containertest.FreePort(t)): "can be reached from the engine's machine",
+	} {
+		r = p.run(4, append(append([]string{}, args[:len(args)-2]...), image, "--host", address+"?tls="+good)...)
+		if has(t, r.stderr, "the registry did not serve the image", want); r.wall > 10*time.Second {
+			t.Errorf("%s: told after %v", image, r.wall)
+		}
+	}
 
 	r = p.run(0, append(args, "ssh://nosuchhost.invalid,"+address+"?tls="+good)...)
 	has(t, r.stderr, "[1/1]", "host ssh://nosuchhost.invalid: ", "left alone")
