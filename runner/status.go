@@ -37,6 +37,8 @@ type Running struct {
 	Step    int      `json:"step,omitempty"`
 	Loss    *float64 `json:"loss,omitempty"` // on the validation rows
 	Log     string   `json:"log"`            // file
+	// Left are the jobs without an outcome, in the order in which they run.
+	Left []job.ID `json:"left,omitempty"`
 	// Waiting says what its start waits for, such as a GPU.
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -106,9 +108,11 @@ func running(d job.Dir, m manifest, watched bool) Running {
 	if b := tail(d.Waiting(), 4<<10); b != nil {
 		r.Waiting = string(b)
 	}
-	for id := range m.Specs {
-		if _, err := os.Stat(filepath.Join(d.Out(), string(id), "outcome.json")); err == nil {
+	for _, j := range m.Batch.Jobs {
+		if _, err := os.Stat(filepath.Join(d.Out(), string(j.ID), "outcome.json")); err == nil {
 			r.Ended++
+		} else {
+			r.Left = append(r.Left, j.ID)
 		}
 	}
 	for line := range bytes.Lines(tail(d.Events(), maxEventLine)) {

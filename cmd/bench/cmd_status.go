@@ -129,9 +129,13 @@ func (a *app) logs(ctx context.Context, id string, follow bool) error {
 	if err != nil {
 		return err
 	}
-	path, running, err := findLog(home, id)
+	l, err := findLog(home, id)
 	if err != nil {
 		return err
+	}
+	path, running := l.path, l.runs
+	if l.note != "" {
+		fmt.Fprintln(a.stderr, "bench: note:", l.note)
 	}
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -162,35 +166,60 @@ func (a *app) logs(ctx context.Context, id string, follow bool) error {
 	}
 }
 
-// findLog finds the log of the only job, stored or running, or running batch,
-// whose id begins with prefix.
-func findLog(home, prefix string) (path string, running bool, err error) {
+// foundLog is a log, and what there is to say of it.
+type foundLog struct {
+	path string
+	runs bool
+	note string
+}
+
+// findLog finds the log of the only job, stored or in a running batch, or running
+// batch, whose id begins with prefix. A job that is in a batch has the log of that,
+// whatever became of it before.
+func findLog(home, prefix string) (foundLog, error) {
 	list, err := runner.Status(home)
 	if err != nil {
-		return "", false, err
+		return foundLog{}, err
 	}
-	found := map[string]bool{} // path → it runs
+	found := map[job.ID]foundLog{}
 	for _, r := range list {
-		if strings.HasPrefix(string(r.Batch), prefix) || strings.HasPrefix(string(r.Job), prefix) {
-			found[r.Log] = true
+		if strings.HasPrefix(string(r.Batch), prefix) {
+			found[r.Batch] = foundLog{path: r.Log, runs: true}
+		}
+		for _, id := range r.Left {
+			if !strings.HasPrefix(string(id), prefix) {
+				continue
+			}
+			l := foundLog{path: r.Log, runs: true}
+			if id != r.Job {
+				l.note = fmt.Sprintf("job %s waits in batch %s; this is the log of the batch so far", id.Short(), r.Batch.Short())
+			}
+			found[id] = l
 		}
 	}
 	if len(prefix) >= 2 {
 		stored, err := filepath.Glob(filepath.Join(filepath.Dir(job.Store{Home: home}.Dir(job.ID(prefix+strings.Repeat("0", 64)))), prefix+"*"))
 		if err != nil {
-			return "", false, usage("", "%q is no job", prefix)
+			return foundLog{}, usage("", "%q is no job", prefix)
 		}
 		for _, dir := range stored {
-			found[filepath.Join(dir, "trainer.log")] = false
+			id, log := job.ID(filepath.Base(dir)), filepath.Join(dir, "trainer.log")
+			l, again := found[id]
+			if !again {
+				l.path = log
+			} else if _, err := os.Stat(log); err == nil {
+				l.note = strings.TrimPrefix(l.note+"; it has ended before: the log of that time is "+log, "; ")
+			}
+			found[id] = l
 		}
 	}
 	switch len(found) {
 	case 0:
-		return "", false, usage("ids are in bench run --json, bench status --json and HOME/jobs", "no job or running batch begins with %q", prefix)
+		return foundLog{}, usage("ids are in bench run --json, bench status --json and HOME/jobs", "no job or running batch begins with %q", prefix)
 	case 1:
-		for path, running := range found {
-			return path, running, nil
+		for _, l := range found {
+			return l, nil
 		}
 	}
-	return "", false, usage("give more of the id", "%d jobs begin with %q", len(found), prefix)
+	return foundLog{}, usage("give more of the id", "%d jobs begin with %q", len(found), prefix)
 }

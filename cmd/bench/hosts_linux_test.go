@@ -173,6 +173,13 @@ func TestHostsChangeMeanwhile(t *testing.T) {
 		return len(found)
 	}
 	eventually(t, "the first host works", func() bool { return running(0) == 1 })
+	var waits string
+	for _, e := range jsonLines(t, p.run(0, "status", "--json").stdout) {
+		if left, ok := e["left"].([]any); ok {
+			waits = left[len(left)-1].(string)
+		}
+	}
+	has(t, p.run(0, "logs", waits).stderr, "waits in batch ")
 	put(t, file, "hosts: [moon]\n")
 	eventually(t, "the wrong file is told", func() bool { return strings.Contains(said(), "cannot be used as it is now, so the hosts stay") })
 	write(one, two)

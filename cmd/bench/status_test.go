@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bench/runner"
+	"bench/runner/job"
 
 	"github.com/gofrs/flock"
 )
@@ -30,6 +31,27 @@ func TestStatusAndLogs(t *testing.T) {
 		return regexp.MustCompile(`"ended":[123],"watched":true,"job":"`).MatchString(out)
 	})
 	has(t, p.run(0, "status").stdout, "/4   process@", "seed 4242 step", "yes")
+	// One that waits in the batch has its log; one that failed before says so.
+	var last string
+	for _, e := range jsonLines(t, p.run(0, "status", "--json").stdout) {
+		for _, id := range e["left"].([]any) {
+			last = id.(string)
+		}
+	}
+	r := p.run(0, "logs", last[:10])
+	has(t, r.stdout, "PATH=")
+	has(t, r.stderr, "job "+job.ID(last).Short()+" waits in batch ")
+	before := filepath.Join(job.Store{Home: p.home}.Dir(job.ID(last)), "trainer.log")
+	if err := os.MkdirAll(filepath.Dir(before), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	put(t, before, "an earlier attempt\n")
+	r = p.run(0, "logs", last)
+	has(t, r.stdout, "PATH=")
+	has(t, r.stderr, "it has ended before: the log of that time is "+before)
+	if err := os.RemoveAll(filepath.Dir(before)); err != nil {
+		t.Fatal(err)
+	}
 	c.Process.Kill()
 	c.Wait()
 	eventually(t, "nobody watches the batch", func() bool {
