@@ -337,6 +337,9 @@ func (c *claim) release() {
 	c.home.held.remove(c.dir)
 }
 
+// readManifest returns an error that wraps fs.ErrNotExist if there is none, or only a
+// part of one: the machine lost its power before the disk had it, and then nothing
+// was started, since starting waits for the disk.
 func readManifest(d job.Dir) (manifest, error) {
 	var m manifest
 	b, err := os.ReadFile(manifestPath(d))
@@ -344,6 +347,9 @@ func readManifest(d job.Dir) (manifest, error) {
 		return m, err
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
+		if !json.Valid(b) {
+			err = fs.ErrNotExist
+		}
 		return m, fmt.Errorf("%s: %w", manifestPath(d), err)
 	}
 	if m.Schema != manifestSchema {

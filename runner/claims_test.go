@@ -134,3 +134,29 @@ func TestClaimsComeAndGo(t *testing.T) {
 		t.Errorf("%v, %v, %v", mine, foreign, err)
 	}
 }
+
+// A manifest that a loss of power has cut off is none: nothing was started.
+func TestTornManifest(t *testing.T) {
+	for name, torn := range map[string]string{"empty": "", "cut off": `{"schema":1,"ba`, "nulls": "\x00\x00\x00\x00"} {
+		dir := t.TempDir()
+		b, specs := aBatch("a")
+		c, err := homeAt(dir).create(b, specs, "process", 1, 0, nothing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.release()
+		if err := os.WriteFile(manifestPath(c.dir), []byte(torn), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := Status(dir); err != nil || len(all) != 0 {
+			t.Errorf("%s: status: %v, %v", name, all, err)
+		}
+		h := homeAt(dir)
+		if mine, foreign, err := h.scan(); err != nil || len(mine)+len(foreign) != 0 {
+			t.Errorf("%s: scan: %v, %v, %v", name, mine, foreign, err)
+		}
+		if c, err = h.create(b, specs, "process", 1, 0, nothing); err != nil {
+			t.Errorf("%s: the same jobs again: %v", name, err)
+		}
+	}
+}
