@@ -221,6 +221,9 @@ func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 	if err := x.plan(); err != nil {
 		return Report{}, err
 	}
+	if err := x.room(); err != nil {
+		return Report{}, err
+	}
 	report := Report{Total: len(x.order), Cached: x.ended}
 	before := x.spent
 	x.expect()
