@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -22,9 +23,23 @@ type Shell struct {
 // connection if nobody says otherwise.
 const sessions = 4
 
+// logins is how often a first login is tried that is cut.
+const logins = 4
+
 // Share opens a connection for scripts. It returns when the login has
-// succeeded, or with an error when the first ssh ends: an *Error if ssh said why.
+// succeeded, or with an error when the first ssh ends: an *Error if ssh said
+// why. A login that is cut before that is tried again.
 func Share(ctx context.Context, to To) (*Shell, error) {
+	for n := 1; ; n++ {
+		s, err := login(ctx, to)
+		if own, ok := errors.AsType[*Error](err); !ok || !own.cut() || n == logins || ctx.Err() != nil {
+			return s, err
+		}
+		time.Sleep(firstPause)
+	}
+}
+
+func login(ctx context.Context, to To) (*Shell, error) {
 	l, err := open(ctx, to, nil, func(own string) []string {
 		return append(to.options("ControlMaster=yes", "ControlPersist=no", "ControlPath="+own), "-N", "--", to.Host)
 	})
@@ -52,7 +67,8 @@ const began = "bench-script-begins-3f9c\n"
 
 // Run runs a script with bash, which gets args as $1 and so on, and stdin. The
 // error is an *ExitError if the script failed, and an *Error, or ctx's, if the
-// connection did: then it may have run, and may still run.
+// connection did: then it may have run, and may still run. Errors of stdin and
+// stdout are returned as they are.
 func (s *Shell) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, script string, args ...string) error {
 	select {
 	case s.slots <- struct{}{}:
@@ -75,10 +91,11 @@ func (s *Shell) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, scri
 	arguments := append(s.to.options("ControlMaster=no", "ControlPath="+s.Socket(), "ProxyCommand=false"), "--", s.to.Host, "exec bash --norc")
 	cmd := exec.CommandContext(ctx, "ssh", arguments...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
-	cmd.Stdin = io.Reader(strings.NewReader(program.String()))
+	in := &source{from: strings.NewReader(program.String())}
 	if stdin != nil {
-		cmd.Stdin = io.MultiReader(cmd.Stdin, stdin)
+		in.from = io.MultiReader(in.from, stdin)
 	}
+	cmd.Stdin = in
 	var said tail
 	out := &after{to: stdout}
 	cmd.Stdout, cmd.Stderr = out, &said
@@ -94,8 +111,8 @@ func (s *Shell) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, scri
 	}
 	text := strings.TrimSpace(said.String())
 	exit, ok := errors.AsType[*exec.ExitError](err)
-	if out.err != nil {
-		return out.err
+	if why := errors.Join(in.failure(), out.err); why != nil {
+		return why
 	}
 	if ok && exit.ExitCode() >= 0 && exit.ExitCode() != 255 && out.begun {
 		return &ExitError{exit.ExitCode(), text}
@@ -107,6 +124,30 @@ func (s *Shell) Run(ctx context.Context, stdin io.Reader, stdout io.Writer, scri
 		text = "the connection was cut"
 	}
 	return explain(s.to, nil, text)
+}
+
+// source remembers the error of its reader.
+type source struct {
+	from io.Reader
+	mu   sync.Mutex
+	err  error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.from.Read(p)
+	if err != nil && err != io.EOF {
+		s.mu.Lock()
+		s.err = err
+		s.mu.Unlock()
+	}
+	return n, err
+}
+
+// failure may be asked for while a reader that was left behind still reads.
+func (s *source) failure() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err
 }
 
 // Quote makes one word of s for a shell.

@@ -182,8 +182,11 @@ func (l *Link) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(began) > time.Minute {
+		switch {
+		case time.Since(began) > time.Minute:
 			n = 0
+		case l.is(up): // the machine lets this user in: no long wait
+			n = min(n, 2)
 		}
 		l.set(down, err)
 		timer := time.NewTimer(min(firstPause<<min(n, 10), lastPause))
@@ -235,6 +238,12 @@ func (l *Link) once(ctx context.Context) error {
 		err = errors.New("ssh ended")
 	}
 	return err
+}
+
+func (l *Link) is(s linkState) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == s
 }
 
 func (l *Link) set(s linkState, err error) {
@@ -316,6 +325,12 @@ type Error struct {
 	said  string
 	Fault Fault
 	Hint  string
+}
+
+// cut says whether the connection, or ssh, was ended from outside.
+func (e *Error) cut() bool {
+	said := strings.ToLower(e.said)
+	return strings.HasPrefix(said, "signal: ") || strings.Contains(said, "connection closed by") || strings.Contains(said, "connection reset by") || strings.Contains(said, "broken pipe")
 }
 
 func (e *Error) Error() string { return "ssh: " + strings.TrimPrefix(e.said, "ssh: ") }

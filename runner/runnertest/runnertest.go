@@ -12,6 +12,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,8 @@ type Factory struct {
 	// Dir makes the folder of a batch; base is a name that must be part of
 	// its path. Nil: a folder of t.TempDir.
 	Dir func(t *testing.T, base string) job.Dir
+	// Only names the cases to run; nil: all.
+	Only []string
 	// Timeout bounds one case; 0: a minute.
 	Timeout time.Duration
 	// Latency is how late results may show themselves, beyond a second. Batches
@@ -90,6 +93,9 @@ func TestExecutor(t *testing.T, f Factory) {
 		f.Timeout = time.Minute
 	}
 	for _, c := range cases {
+		if f.Only != nil && !slices.Contains(f.Only, c.name) {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			if c.outlives && !f.Outlives {
 				t.Skip("batches of this executor end with the process")
