@@ -24,6 +24,7 @@ func newDoctor(a *app) *cobra.Command {
 	var hosts hostList
 	var python string
 	var cluster *kubernetesOptions
+	var site slurmOptions
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Say what is missing to run here, and the command that mends it",
@@ -32,10 +33,11 @@ func newDoctor(a *app) *cobra.Command {
 The exit code is 0 if models can be trained here, in a container or a process,
 and 4 if only the baselines can run.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), hosts, python, cluster) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), hosts, python, cluster, site) },
 	}
 	c.Flags().Var(&hosts, "host", hostUsage)
 	addKubernetes(c.Flags(), &cluster)
+	site.addSite(c.Flags())
 	c.Flags().StringVar(&python, "python", "", "Python to look at (default python3)")
 	return c
 }
@@ -53,12 +55,12 @@ type finding struct {
 // environment or image takes about 6 GB.
 const minFree = 12 << 30
 
-func (a *app) doctor(ctx context.Context, hosts hostList, python string, cluster *kubernetesOptions) error {
+func (a *app) doctor(ctx context.Context, hosts hostList, python string, cluster *kubernetesOptions, site slurmOptions) error {
 	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	k := &kit{app: a, home: home, hosts: hosts, python: python, kubernetesOptions: cluster}
+	k := &kit{app: a, home: home, hosts: hosts, python: python, kubernetesOptions: cluster, slurmOptions: site}
 	defer k.close()
 	findings := []finding{checkHome(home)}
 	container := false
@@ -68,6 +70,7 @@ func (a *app) doctor(ctx context.Context, hosts hostList, python string, cluster
 	}
 	if f, ok := k.checkSlurm(ctx); ok {
 		findings = append(findings, f)
+		container = container || f.OK && site.Host != ""
 	}
 	hosts = k.engines()
 	engines, ready := make([][]finding, len(hosts)), make([]bool, len(hosts))

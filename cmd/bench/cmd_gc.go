@@ -19,6 +19,7 @@ const gcPatience = 5 * time.Second
 func newGC(a *app) *cobra.Command {
 	var hosts hostList
 	var cluster *kubernetesOptions
+	var site slurmOptions
 	c := &cobra.Command{
 		Use:   "gc",
 		Short: "Stop and remove what interrupted runs left behind",
@@ -26,19 +27,23 @@ func newGC(a *app) *cobra.Command {
 running bench watches over, containers, and on hosts that files are sent to,
 models and data sets. What had finished is kept.`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), hosts, cluster) },
+		RunE: func(c *cobra.Command, _ []string) error { return a.gc(c.Context(), hosts, cluster, site) },
 	}
 	c.Flags().Var(&hosts, "host", hostUsage)
 	addKubernetes(c.Flags(), &cluster)
+	site.addSite(c.Flags())
 	return c
 }
 
-func (a *app) gc(ctx context.Context, hosts hostList, cluster *kubernetesOptions) error {
+func (a *app) gc(ctx context.Context, hosts hostList, cluster *kubernetesOptions, site slurmOptions) error {
+	if errs := site.validateSite(); len(errs) > 0 {
+		return errors.Join(errs...)
+	}
 	home, err := a.homeDir()
 	if err != nil {
 		return err
 	}
-	kit := &kit{app: a, home: home, hosts: hosts, kubernetesOptions: cluster, patience: gcPatience}
+	kit := &kit{app: a, home: home, hosts: hosts, kubernetesOptions: cluster, slurmOptions: site, patience: gcPatience}
 	defer kit.close()
 	swept, err := runner.Sweep(ctx, home, kit.executor)
 	if err != nil {
@@ -46,6 +51,9 @@ func (a *app) gc(ctx context.Context, hosts hostList, cluster *kubernetesOptions
 	}
 	fmt.Fprintf(a.stdout, "%d batches stopped, %d seeds of them had finished and are kept\n", swept.Batches, swept.Kept)
 	errs := []error{kit.kubernetesGC(ctx, swept.Busy == 0)}
+	if swept.Busy == 0 {
+		errs = append(errs, kit.slurmGC(ctx))
+	}
 	for _, h := range kit.engines() {
 		engine, err := kit.engineAt(ctx, h)
 		if errors.As(err, new(*containers.Error)) {

@@ -54,6 +54,9 @@ type kit struct {
 }
 
 func (k *kit) close() {
+	if e, ok := k.executors[slurm.Name].(*slurm.Executor); ok {
+		e.Close()
+	}
 	if k.cluster != nil {
 		k.cluster.Close()
 	}

@@ -86,7 +86,15 @@ func (k *kit) models(ctx context.Context, names []string, o runOptions) ([]*runn
 			m.Trainer = image
 		}
 		if (executor == "process" || executor == "slurm") && o.python != "" {
-			other, err := otherVersions(ctx, o.python)
+			run := localOutput
+			if executor == slurm.Name && o.slurm.Host != "" {
+				e, err := k.executor(slurm.Name)
+				if err != nil {
+					return nil, err
+				}
+				run = e.(*slurm.Executor).Output
+			}
+			other, err := otherVersions(ctx, run, o.python)
 			if err != nil {
 				return nil, err
 			}
@@ -298,20 +306,26 @@ func (k *kit) slotsFor(ctx context.Context, models []*runner.Model, o runOptions
 	return e.(*pool.Pool).Open(ctx)
 }
 
+// localOutput runs a program of this machine.
+func localOutput(ctx context.Context, argv ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).Output()
+	return string(out), err
+}
+
 // otherVersions names the packages of a user's own Python that decide results
 // and differ from those that are locked with the trainer: with them it is
 // another trainer. "": none differs. The error is a *runner.PreconditionError.
-func otherVersions(ctx context.Context, python string) (string, error) {
+func otherVersions(ctx context.Context, run func(context.Context, ...string) (string, error), python string) (string, error) {
 	const program = `import importlib.metadata as m, json, sys
 def version(name):
     try: return m.version(name)
     except m.PackageNotFoundError: return ""
 print(json.dumps({name: version(name) for name in sys.argv[1:]}))`
 	names := []string{"torch", "transformers", "tokenizers", "safetensors", "numpy"}
-	out, err := exec.CommandContext(ctx, python, append([]string{"-c", program}, names...)...).Output()
+	out, err := run(ctx, append([]string{python, "-c", program}, names...)...)
 	var have map[string]string
 	if err == nil {
-		err = json.Unmarshal(out, &have)
+		err = json.Unmarshal([]byte(out), &have)
 	}
 	if ctx.Err() != nil {
 		return "", ctx.Err()

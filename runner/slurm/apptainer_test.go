@@ -68,8 +68,8 @@ func TestApptainer(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(d.In(), "probe.sh"), []byte(probe), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	h := &handle{e: New(Options{}), b: b, d: d, r: record{Run: "x"}}
-	script, err := h.prepare(Program{Image: i})
+	h := &handle{e: New(Options{}), at: &station{site: here{}}, b: b, d: d, r: record{Run: "x"}}
+	script, err := h.prepare(t.Context(), Program{Image: i})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bench/internal/sshlink"
 	"bench/runner"
 )
 
@@ -21,7 +21,9 @@ const callTimeout = 30 * time.Second
 // cluster talks to Slurm through its command line. Only output that has stayed
 // the same from 22.05 to 26.05 is read: squeue -o, sacct -P, scontrol -o, and
 // never --json, whose shape changes between versions.
-type cluster struct{}
+type cluster struct {
+	site // nil: here
+}
 
 // commandError is a command of Slurm that failed.
 type commandError struct {
@@ -54,29 +56,24 @@ type call struct {
 
 // run returns what the command wrote to stdout.
 func (c cluster) run(ctx context.Context, k call) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, k.argv[0], k.argv[1:]...)
-	cmd.Env = environment(os.Environ())
-	cmd.Stdin = strings.NewReader(k.stdin)
-	cmd.ExtraFiles = k.keep
-	cmd.WaitDelay = time.Second
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Run(); err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("no answer: %w", context.Cause(ctx))
-		}
-		said := strings.Join(strings.FieldsFunc(errs.String(), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
-		return out.String(), &commandError{k.argv[0], strings.ReplaceAll(said, k.argv[0]+": error: ", ""), err}
+	if c.site == nil {
+		return here{}.exec(ctx, k)
 	}
-	return out.String(), nil
+	return c.exec(ctx, k)
 }
+
+func newCommandError(command, said string, err error) *commandError {
+	lines := strings.FieldsFunc(said, func(r rune) bool { return r == '\n' || r == '\r' })
+	return &commandError{command, strings.ReplaceAll(strings.Join(lines, "; "), command+": error: ", ""), err}
+}
+
+// passed are the variables that Slurm's commands get, beside LC_ and SBATCH_ ones.
+const passed = "PATH HOME USER LOGNAME SHELL LANG TZ LD_LIBRARY_PATH SLURM_CONF SLURM_CLUSTERS SLURM_JWT SLURM_TIME_FORMAT KRB5CCNAME"
 
 // environment is what of the caller's variables Slurm's commands get. Slurm
 // hands a submitter's variables on to the job, so tokens stay behind here.
 func environment(caller []string) []string {
-	names := strings.Fields("PATH HOME USER LOGNAME SHELL LANG TZ LD_LIBRARY_PATH SLURM_CONF SLURM_CLUSTERS SLURM_JWT SLURM_TIME_FORMAT KRB5CCNAME")
+	names := strings.Fields(passed)
 	var out []string
 	for _, kv := range caller {
 		name, _, _ := strings.Cut(kv, "=")
@@ -87,24 +84,20 @@ func environment(caller []string) []string {
 	return out
 }
 
-// submit hands a script to sbatch and returns the job's id.
-func (c cluster) submit(ctx context.Context, options []string, script string, keep *os.File) (string, error) {
-	out, err := c.run(ctx, call{argv: append([]string{"sbatch"}, options...), stdin: script, keep: []*os.File{keep}})
-	if err != nil {
-		return "", err
-	}
-	id, _, _ := strings.Cut(strings.TrimSpace(out), ";") // id;cluster with several clusters
+// jobID reads what sbatch --parsable says: ID, or ID;CLUSTER with several clusters.
+func jobID(said string) (string, error) {
+	id, _, _ := strings.Cut(strings.TrimSpace(said), ";")
 	if id == "" || strings.Trim(id, "0123456789") != "" {
-		return "", &commandError{"sbatch", fmt.Sprintf("it should have said the job's number, and said %.100q", out), errors.New("unknown answer")}
+		return "", &commandError{"sbatch", fmt.Sprintf("it should have said the job's number, and said %.100q", said), errors.New("unknown answer")}
 	}
 	return id, nil
 }
 
-// byName returns the ids of jobs of this name, the ended ones too as far as the
-// controller remembers them.
+// byName returns the ids of jobs of this name, one for a whole array, the ended
+// ones too as far as the controller remembers them.
 func (c cluster) byName(ctx context.Context, name string) ([]string, error) {
-	out, err := c.run(ctx, call{argv: []string{"squeue", "--noheader", "--states=all", "--name=" + name, "--format=%A"}})
-	return strings.Fields(out), err
+	out, err := c.run(ctx, call{argv: []string{"squeue", "--noheader", "--states=all", "--name=" + name, "--format=%F"}})
+	return slices.Compact(strings.Fields(out)), err
 }
 
 // cancel ends jobs. That they have ended already is no error.
@@ -175,6 +168,9 @@ func (c cluster) name(ctx context.Context) string {
 // controller is away or busy, or the site allows no more jobs of this user at
 // the moment.
 func transient(err error) bool {
+	if errors.As(err, new(*sshlink.Error)) {
+		return true
+	}
 	own, ok := errors.AsType[*commandError](err)
 	if !ok {
 		return false
@@ -188,6 +184,9 @@ func transient(err error) bool {
 // precondition explains why Slurm does not take jobs. Errors that may pass are
 // returned as they are.
 func precondition(err error) error {
+	if link, ok := errors.AsType[*sshlink.Error](err); ok {
+		return &runner.PreconditionError{What: "the login node of the cluster cannot be reached", Err: link, Hint: link.Hint}
+	}
 	own, ok := errors.AsType[*commandError](err)
 	if !ok {
 		return err

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 	if started != nil {
 		started.Down()
 	}
+	distant.down()
 	os.Exit(code)
 }
 

@@ -31,10 +31,11 @@ const (
 
 // handle is a batch, submitted or ended.
 type handle struct {
-	e *Executor
-	b job.Batch
-	d job.Dir
-	r record
+	e  *Executor
+	at *station
+	b  job.Batch
+	d  job.Dir
+	r  record
 
 	seen time.Time // when the result file, or the end in Slurm, was seen first
 	end  *kept.End
@@ -62,14 +63,15 @@ func (h *handle) Where() runner.Where  { return h.r.Where }
 func (h *handle) save() error          { return kept.WriteJSON(h.d.Executor(), h.r) }
 func (h *handle) file(n string) string { return filepath.Join(h.run(), n) }
 
-// prepare makes the folder of this start, with the script in it.
-func (h *handle) prepare(what Program) (string, error) {
+// prepare makes the folder of this start, with the script in it, and has
+// everything that it needs shown to the nodes.
+func (h *handle) prepare(ctx context.Context, what Program) (string, error) {
 	if err := os.MkdirAll(h.out(), 0o700); err != nil {
 		return "", err
 	}
 	for _, j := range h.b.Jobs {
 		// What is done already is not done again: the trainer looks for this file.
-		if _, err := os.Lstat(filepath.Join(h.d.Out(), string(j.ID), outcomeName)); err != nil {
+		if _, err := os.Lstat(filepath.Join(h.d.Out(), string(j.ID), kept.Outcome)); err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -78,30 +80,31 @@ func (h *handle) prepare(what Program) (string, error) {
 		if err := os.MkdirAll(filepath.Join(h.out(), string(j.ID)), 0o777); err != nil {
 			return "", err
 		}
-		if err := os.WriteFile(filepath.Join(h.out(), string(j.ID), outcomeName), []byte("{}\n"), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(h.out(), string(j.ID), kept.Outcome), []byte("{}\n"), 0o666); err != nil {
 			return "", err
 		}
 	}
+	s, err := h.at.site.show(ctx, h, what)
+	if err != nil {
+		return "", err
+	}
+	what = s.program
 	p := program{
-		batch: h.b.ID.Short() + " of " + h.b.Model.ID, run: h.run(), in: h.d.In(), events: h.d.Events(), log: h.d.Log(),
-		threads: h.b.Threads, cpuOnly: h.r.Where.GPUs == nil, out: h.e.o.OutBytes, needs: []string{h.d.In()},
+		batch: h.b.ID.Short() + " of " + h.b.Model.ID, run: s.run, in: s.in, events: s.events, log: s.log,
+		threads: h.b.Threads, cpuOnly: h.r.Where.GPUs == nil, out: h.e.o.OutBytes, needs: []string{s.in},
 	}
 	if p.threads == 0 {
 		p.threads = int(h.e.o.Limits.CPUs)
 	}
 	b := h.b
-	if b.Model.Path != "" {
-		p.needs = append(p.needs, b.Model.Path)
+	if b.Model.Path = s.model; s.model != "" {
+		p.needs = append(p.needs, s.model)
 	}
 	if what.Image.File != "" {
 		p.runtimes, p.image = what.Image.Runtimes, what.Image.File
 		p.needs = append(p.needs, p.image)
-		if b.Model.Path != "" {
-			real, err := filepath.EvalSymlinks(b.Model.Path)
-			if err != nil {
-				return "", fmt.Errorf("model %s: %w", b.Model.ID, err)
-			}
-			p.model, b.Model.Path = showModel(real)
+		if s.model != "" {
+			p.model, b.Model.Path = showModel(s.model)
 		}
 	} else {
 		p.env = append(p.env, libraryEnv...)
@@ -113,7 +116,7 @@ func (h *handle) prepare(what Program) (string, error) {
 		p.env = append(p.env, what.Env...)
 		p.needs = append(p.needs, p.argv[0])
 	}
-	// In a container it takes the place of that in Dir.In.
+	// It takes the place of that in Dir.In in a container, and at another site.
 	if err := kept.WriteJSON(h.file("batch.json"), b); err != nil {
 		return "", err
 	}
@@ -122,10 +125,11 @@ func (h *handle) prepare(what Program) (string, error) {
 		return "", err
 	}
 	// For people: Slurm keeps a copy of its own.
-	return script, os.WriteFile(h.file("script.sh"), []byte(script), 0o600)
+	if err := os.WriteFile(h.file("script.sh"), []byte(script), 0o600); err != nil {
+		return "", err
+	}
+	return script, h.at.site.lay(ctx, h)
 }
-
-const outcomeName = "outcome.json"
 
 // collect moves the folders of finished jobs to Dir.Out. Each start of a batch
 // has an out folder of its own, so that a node which was given up, and goes on
@@ -145,11 +149,11 @@ func (h *handle) collect() error {
 	}
 	for _, j := range h.b.Jobs {
 		from, to := filepath.Join(h.out(), string(j.ID)), filepath.Join(h.d.Out(), string(j.ID))
-		if !there[string(j.ID)] || exists(filepath.Join(to, outcomeName)) || !exists(filepath.Join(from, outcomeName)) {
+		if !there[string(j.ID)] || exists(filepath.Join(to, kept.Outcome)) || !exists(filepath.Join(from, kept.Outcome)) {
 			continue
 		}
 		// Another bench may do the same at the same time.
-		if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(to, outcomeName)) {
+		if err := os.Rename(from, to); err != nil && !errors.Is(err, fs.ErrNotExist) && !exists(filepath.Join(to, kept.Outcome)) {
 			return err
 		}
 	}
@@ -185,6 +189,9 @@ func (h *handle) read() (*witness, error) {
 			}
 			what := strings.TrimSpace(string(b))
 			hint := "put it on a file system that the nodes share; HOME is chosen with --home, the models' folder with HF_HOME"
+			if h.at.Host != "" {
+				hint = "put it on a file system that the nodes share: --slurm-folder is seen by all of them, and --python is a path on the cluster"
+			}
 			if !filepath.IsAbs(what) {
 				hint = "choose another partition with --slurm-partition, or look at the node (Slurm job " + h.r.Job + ")"
 			}
@@ -197,6 +204,10 @@ func (h *handle) read() (*witness, error) {
 // look returns how the batch ended; nil if it has not, as far as is known. It is
 // for one goroutine.
 func (h *handle) look() (*job.Exit, error) {
+	var done ended
+	if err := kept.ReadJSON(h.file("over.json"), &done); err == nil { // another bench has seen it through
+		return &done.Exit, h.collect()
+	}
 	w, err := h.read()
 	if err != nil {
 		return nil, err
@@ -210,7 +221,7 @@ func (h *handle) look() (*job.Exit, error) {
 	case w != nil && w.Code == 0 && !w.Term:
 		return &job.Exit{}, nil
 	}
-	s, known := h.e.watcher.state(h.r.Job)
+	s, known := h.at.watcher.state(h.r.Job)
 	over := known && (s.over() || s.gone())
 	if w == nil && known && s.Name == "PENDING" {
 		if hint := hopeless(s.Reason); hint != "" {
@@ -222,7 +233,10 @@ func (h *handle) look() (*job.Exit, error) {
 	}
 	if h.seen.IsZero() {
 		h.seen = time.Now()
-		h.e.watcher.hurry()
+		h.at.watcher.hurry()
+	}
+	if !h.at.site.seen(h, h.seen) {
+		return nil, nil
 	}
 	waited := time.Since(h.seen)
 	switch {
@@ -235,10 +249,8 @@ func (h *handle) look() (*job.Exit, error) {
 	case s.Name == "COMPLETED" && waited < lateWitness, waited < min(witnessPatience, 4*h.e.o.Poll):
 		return nil, nil
 	case s.Name == "FAILED" && s.Told && s.Code == exitNoFolder:
-		return nil, &runner.PreconditionError{
-			What: fmt.Sprintf("node %s of %s does not see %s", s.Node, h.r.Where.Host, h.run()),
-			Hint: "choose with --home a folder on a file system that the nodes share with this machine",
-		}
+		folder, remedy := h.at.site.folder(h)
+		return nil, &runner.PreconditionError{What: fmt.Sprintf("node %s of %s does not see %s", s.Node, h.r.Where.Host, folder), Hint: remedy}
 	}
 	if err := h.collect(); err != nil { // what came between the two
 		return nil, err
@@ -251,7 +263,7 @@ func (h *handle) look() (*job.Exit, error) {
 func (h *handle) giveUp(s state, hint string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
-	if err := h.e.cluster.cancel(ctx, h.r.Job); err != nil {
+	if err := h.at.cluster.cancel(ctx, h.r.Job); err != nil {
 		return err // tried again
 	}
 	return &runner.PreconditionError{What: fmt.Sprintf("Slurm would never start job %s (%s)", h.r.Job, s.Reason), Hint: hint}
@@ -259,10 +271,29 @@ func (h *handle) giveUp(s state, hint string) error {
 
 // follow watches over the batch until it has ended. It waits for as long as it
 // takes, also while Slurm does not answer: a batch that cannot be seen may run.
-func (h *handle) follow() { h.end.Set(h.await()) }
+// Nothing of it is needed at its site then.
+func (h *handle) follow() {
+	exit, err := h.await()
+	if err == nil && exists(h.run()) { // else another bench has seen it through, and cleared up
+		err = kept.WriteJSON(h.file("over.json"), ended{exit})
+	}
+	if err == nil || errors.As(err, new(*runner.PreconditionError)) {
+		// What cannot be removed now, GC removes.
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		_ = h.at.site.remove(ctx, h.r)
+		cancel()
+	}
+	h.end.Set(exit, err)
+}
+
+// ended is over.json: how a start ended, as the first bench found that saw it through.
+type ended struct {
+	Exit job.Exit `json:"exit"`
+}
 
 func (h *handle) await() (job.Exit, error) {
-	defer h.e.watcher.watch(h.r.Job, h.r.Name)()
+	defer h.at.site.follow(h)()
+	defer h.at.watcher.watch(h.r.Job, h.r.jobName())()
 	longest := min(filePause, h.e.o.Poll)
 	var failing time.Time
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, longest) {
@@ -297,7 +328,7 @@ func (h *handle) over(ctx context.Context) (bool, error) {
 			return false, nil
 		case <-time.After(20 * time.Millisecond):
 		}
-		if s, known := h.e.watcher.state(h.r.Job); known && !s.over() && !s.gone() && !exists(h.file("exit.json")) {
+		if s, known := h.at.watcher.state(h.r.Job); known && !s.over() && !s.gone() && !exists(h.file("exit.json")) {
 			return false, nil
 		}
 	}
@@ -314,9 +345,9 @@ func (h *handle) Stop(ctx context.Context) error {
 	if h.end.Over() {
 		return nil
 	}
-	err := h.e.cluster.cancel(ctx, h.r.Job)
+	err := h.at.cluster.cancel(ctx, h.r.Job)
 	if err == nil {
-		h.e.watcher.hurry()
+		h.at.watcher.hurry()
 		select {
 		case <-h.end.Done():
 			return nil
@@ -324,5 +355,5 @@ func (h *handle) Stop(ctx context.Context) error {
 			err = context.Cause(ctx)
 		}
 	}
-	return fmt.Errorf("batch %s: Slurm job %s cannot be stopped: %w", h.b.ID.Short(), h.r.Job, precondition(err))
+	return fmt.Errorf("batch %s: Slurm job %s cannot be stopped: %w", h.b.ID.Short(), h.r.Job, h.at.precondition(err))
 }

@@ -39,7 +39,7 @@ func node(t *testing.T, p program, programs map[string]string) (code int, w *wit
 	}
 	log, _ := os.ReadFile(p.log)
 	t.Logf("log:\n%s", log)
-	h := &handle{d: dir, r: record{Run: "x"}}
+	h := &handle{at: &station{}, d: dir, r: record{Run: "x"}}
 	if w, err = h.read(); err != nil {
 		t.Log(err)
 	}

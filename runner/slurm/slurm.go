@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"bench/internal/hostile"
@@ -38,6 +37,8 @@ const Name = "slurm"
 
 // Options of an executor.
 type Options struct {
+	// Site is where the cluster is reached.
+	Site Site
 	// Partition and Account are those of sbatch; empty: the site's defaults.
 	Partition, Account string
 	// Extra are further options of sbatch, a word each, such as --qos=high or
@@ -47,6 +48,9 @@ type Options struct {
 	// is asked for and enforces; 0 leaves each to the partition's default. Time is rounded up to minutes.
 	Limits   runner.Limits
 	OutBytes int64 // what a batch may write to its out folder; 0: 4 GiB
+	// Array is how many batches may be handed in by one call of sbatch, as a job
+	// array; below 2: each is a job of its own.
+	Array int
 
 	// Program makes what runs on the nodes. It is called when the first batch
 	// starts; nil: batches can be attached to and stopped only.
@@ -88,17 +92,20 @@ func New(o Options) *Executor {
 	if o.Notice == nil {
 		o.Notice = func(string) {}
 	}
-	return &Executor{o: o, watcher: newWatcher(o.Poll, o.Notice)}
+	return &Executor{o: o, stations: map[Site]*station{}}
 }
 
 // Executor implements runner.Executor.
 type Executor struct {
-	o       Options
-	cluster cluster
-	watcher *watcher
+	o Options
 
-	mu      sync.Mutex
-	place   *place   // nil: not asked yet
+	mu       sync.Mutex
+	stations map[Site]*station
+
+	asking sync.Mutex
+	place  *place // nil: not asked yet
+
+	making  sync.Mutex
 	program *Program // nil: not made yet
 }
 
@@ -119,13 +126,17 @@ func (e *Executor) Check(ctx context.Context) error {
 // Describe says, in a line for people, what there is for batches: the cluster,
 // the partition, its nodes and GPUs, and container programs. The error is Check's.
 func (e *Executor) Describe(ctx context.Context) (string, error) {
+	at, err := e.at(e.o.Site)
+	if err != nil {
+		return "", err
+	}
 	p, err := e.look(ctx)
 	if err != nil {
 		return "", err
 	}
-	out, err := e.cluster.run(ctx, call{argv: []string{"sinfo", "--noheader", "--format=%P|%D|%T|%c|%m|%G"}})
+	out, err := at.cluster.run(ctx, call{argv: []string{"sinfo", "--noheader", "--format=%P|%D|%T|%c|%m|%G"}})
 	if err != nil {
-		return "", precondition(err)
+		return "", at.precondition(err)
 	}
 	_, name, _ := strings.Cut(p.host, "/")
 	var nodes []string
@@ -135,7 +146,7 @@ func (e *Executor) Describe(ctx context.Context) (string, error) {
 		}
 	}
 	programs := "none"
-	out, err = e.cluster.run(ctx, call{argv: []string{"bash", "-c", `for p in "$@"; do command -v "$p" >/dev/null && echo "$p"; done; srun --help | grep -q -- --container-image && echo pyxis; true`, "bash", "apptainer", "singularity", "podman-hpc", "podman"}})
+	out, err = at.cluster.run(ctx, call{argv: []string{"bash", "-c", `for p in "$@"; do command -v "$p" >/dev/null && echo "$p"; done; srun --help | grep -q -- --container-image && echo pyxis; true`, "bash", "apptainer", "singularity", "podman-hpc", "podman"}})
 	if err == nil && out != "" {
 		programs = strings.Join(strings.Fields(out), ", ")
 	}
@@ -143,26 +154,39 @@ func (e *Executor) Describe(ctx context.Context) (string, error) {
 }
 
 // checkTimeout bounds the first question to Slurm: people wait for the answer.
-const checkTimeout = 9 * time.Second
+// Behind ssh, which gives up on a machine that does not answer by itself, it may
+// take longer.
+const (
+	checkTimeout    = 9 * time.Second
+	farCheckTimeout = 40 * time.Second
+)
 
 // look asks about the cluster, once.
 func (e *Executor) look(ctx context.Context) (*place, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	at, err := e.at(e.o.Site)
+	if err != nil {
+		return nil, err
+	}
+	e.asking.Lock()
+	defer e.asking.Unlock()
 	if e.place != nil {
 		return e.place, nil
 	}
-	if conf := os.Getenv("SLURM_CONF"); conf != "" && !exists(conf) { // Slurm's commands wait a minute for it
+	if conf := os.Getenv("SLURM_CONF"); at.Host == "" && conf != "" && !exists(conf) { // Slurm's commands wait a minute for it
 		return nil, &runner.PreconditionError{What: "SLURM_CONF names " + conf + ", which is not there", Hint: "point SLURM_CONF at the cluster's slurm.conf, or unset it where Slurm knows where that is"}
 	}
-	quick, cancel := context.WithTimeout(ctx, checkTimeout)
+	limit := checkTimeout
+	if at.Host != "" {
+		limit = farCheckTimeout
+	}
+	quick, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	all, err := e.cluster.partitions(quick)
+	all, err := at.cluster.partitions(quick)
 	if err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		return nil, precondition(err)
+		return nil, at.precondition(err)
 	}
 	var names []string
 	i := -1
@@ -178,14 +202,14 @@ func (e *Executor) look(ctx context.Context) (*place, error) {
 		if !slices.ContainsFunc(e.o.Extra, func(o string) bool { return strings.HasPrefix(o, "--partition") || strings.HasPrefix(o, "-p") }) {
 			return nil, &runner.PreconditionError{What: "this Slurm has no default partition", Hint: hint}
 		}
-		e.place = &place{host: cmp.Or(e.cluster.name(ctx), "slurm"), gpus: slices.ContainsFunc(all, func(p partition) bool { return p.gpus })}
+		e.place = &place{host: cmp.Or(at.cluster.name(ctx), "slurm"), gpus: slices.ContainsFunc(all, func(p partition) bool { return p.gpus })}
 		return e.place, nil
 	case i < 0:
 		return nil, &runner.PreconditionError{What: fmt.Sprintf("this Slurm has no partition %s", e.o.Partition), Hint: hint}
 	case !all[i].up:
 		return nil, &runner.PreconditionError{What: fmt.Sprintf("Slurm's partition %s is down", all[i].name), Hint: hint}
 	}
-	e.place = &place{host: cmp.Or(e.cluster.name(ctx), "slurm") + "/" + all[i].name, gpus: all[i].gpus}
+	e.place = &place{host: cmp.Or(at.cluster.name(ctx), "slurm") + "/" + all[i].name, gpus: all[i].gpus}
 	return e.place, nil
 }
 
@@ -226,13 +250,32 @@ type record struct {
 	Schema int    `json:"schema"`
 	Batch  job.ID `json:"batch"`
 	Run    string `json:"run"`  // new for each start
-	Name   string `json:"name"` // of the job in Slurm
+	Name   string `json:"name"` // of this start, and of the job in Slurm if there is no Array
+	// Array is the name of the job array whose task Task this start is; "": none.
+	Array string `json:"array,omitempty"`
+	Task  int    `json:"task,omitempty"`
 	// Job is its number. Empty: it is being submitted, or bench died over that.
 	Job   string       `json:"job,omitempty"`
 	Where runner.Where `json:"where"`
+	// Of a cluster that is reached by ssh: where it is, and how long log and
+	// events were when this start began.
+	Site       Site  `json:"site,omitzero"`
+	LogFrom    int64 `json:"log_from,omitempty"`
+	EventsFrom int64 `json:"events_from,omitempty"`
 }
 
 const recordSchema = 1
+
+// jobName is what Slurm calls the job.
+func (r record) jobName() string { return cmp.Or(r.Array, r.Name) }
+
+// number makes of the number that Slurm knows for the job's name that of this start.
+func (r record) number(id string) string {
+	if r.Array == "" {
+		return id
+	}
+	return fmt.Sprintf("%s_%d", id, r.Task)
+}
 
 // Start implements runner.Executor. When the batch has ended already, Start
 // submits it again; the log and the events go on at their ends.
@@ -269,6 +312,10 @@ func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 
 // launch prepares the folder of this start and submits the batch.
 func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.File) (_ *handle, err error) {
+	at, err := e.at(e.o.Site)
+	if err != nil {
+		return nil, err
+	}
 	p, err := e.look(ctx)
 	if err != nil {
 		return nil, err
@@ -284,30 +331,36 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.
 		}
 	}
 	token := strings.ToLower(rand.Text()[:10])
-	h := &handle{e: e, b: b, d: d, end: kept.NewEnd(), r: record{Schema: recordSchema, Batch: b.ID, Run: token, Name: "bench-" + string(b.ID)[:min(16, len(b.ID))] + "-" + token,
+	h := &handle{e: e, at: at, b: b, d: d, end: kept.NewEnd(), r: record{Schema: recordSchema, Site: at.Site, LogFrom: kept.Size(d.Log()), EventsFrom: kept.Size(d.Events()), Batch: b.ID, Run: token, Name: "bench-" + string(b.ID)[:min(16, len(b.ID))] + "-" + token,
 		Where: runner.Where{Executor: Name, Host: p.host, Image: what.Image.Digest}}}
 	if e.wantsGPU(*p, b) {
 		h.r.Where.GPUs = []string{"slurm"} // which one is Slurm's business
 	}
 	// A job of an earlier start that is still waiting somewhere finds its folder
 	// gone, and leaves.
-	if err := e.clean(d); err != nil {
+	if err := e.clean(ctx, d); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, e.clean(d))
+			err = errors.Join(err, e.clean(context.WithoutCancel(ctx), d))
 		}
 	}()
-	script, err := h.prepare(*what)
-	if err != nil {
-		return nil, err
-	}
+	// First: a folder at another site is found, and removed, by this alone.
 	if err := h.save(); err != nil {
 		return nil, err
 	}
-	options := append(e.request(*p, b), "--parsable", "--no-requeue", "--job-name="+h.r.Name, "--chdir=/", "--input=/dev/null", "--output=/dev/null", "--error=/dev/null", "--export=ALL")
-	if h.r.Job, err = e.submit(ctx, h.r.Name, options, script, held); err != nil {
+	script, err := h.prepare(ctx, *what)
+	if err != nil {
+		return nil, err
+	}
+	options := append(e.request(*p, b), "--parsable", "--no-requeue", "--chdir=/", "--input=/dev/null", "--output=/dev/null", "--error=/dev/null", "--export=ALL")
+	if e.o.Array > 1 {
+		h.r.Job, err = h.enter(ctx, options, held)
+	} else {
+		h.r.Job, err = e.submit(ctx, at, order{name: h.r.Name, options: options, script: script}, held)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if err := h.save(); err != nil {
@@ -319,8 +372,8 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir, held *os.
 
 // make makes the program, once.
 func (e *Executor) make(ctx context.Context) (*Program, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	e.making.Lock()
+	defer e.making.Unlock()
 	if e.program == nil {
 		if e.o.Program == nil {
 			return nil, errors.New("slurm: no program to start")
@@ -334,46 +387,18 @@ func (e *Executor) make(ctx context.Context) (*Program, error) {
 	return e.program, nil
 }
 
-// submit hands in the job, and tries again while Slurm cannot be reached. Slurm
-// may have taken a job although sbatch failed: it is looked for first.
-func (e *Executor) submit(ctx context.Context, name string, options []string, script string, held *os.File) (string, error) {
-	end := time.Now().Add(e.o.Patience)
-	for pause, said := e.o.Poll/4, false; ; pause = min(2*pause, 4*e.o.Poll) {
-		// The lock goes with sbatch: it is free when none is on its way, whatever
-		// became of this process.
-		id, err := e.cluster.submit(ctx, options, script, held)
+// clean removes what earlier starts left in the batch's folder.
+func (e *Executor) clean(ctx context.Context, d job.Dir) error {
+	var old record
+	if err := kept.ReadJSON(d.Executor(), &old); err == nil && old.Site.Host != "" {
+		at, err := e.at(old.Site)
 		if err == nil {
-			return id, nil
+			err = at.site.remove(ctx, old)
 		}
-		if ctx.Err() == nil && !transient(err) {
-			return "", precondition(err)
-		}
-		// Also when the context has ended: this one must not be forgotten.
-		look, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-		ids, lookErr := e.cluster.byName(look, name)
-		cancel()
-		switch {
-		case lookErr == nil && len(ids) > 0:
-			return ids[0], nil
-		case ctx.Err() != nil:
-			return "", context.Cause(ctx)
-		case time.Now().After(end):
-			return "", precondition(err)
-		}
-		if !said {
-			e.o.Notice(fmt.Sprintf("a batch cannot be submitted now (%v); trying again for %v", err, e.o.Patience))
-			said = true
-		}
-		select {
-		case <-ctx.Done():
-			return "", context.Cause(ctx)
-		case <-time.After(pause):
+		if err != nil {
+			return err
 		}
 	}
-}
-
-// clean removes what earlier starts left in the batch's folder.
-func (e *Executor) clean(d job.Dir) error {
 	entries, err := os.ReadDir(own(d))
 	if err != nil {
 		return err
@@ -427,6 +452,7 @@ func notFound(b job.Batch) error {
 // must be held.
 func (e *Executor) found(ctx context.Context, b job.Batch, d job.Dir) (*handle, error) {
 	h := &handle{e: e, b: b, d: d, end: kept.NewEnd()}
+	var err error
 	switch err := kept.ReadJSON(d.Executor(), &h.r); {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, notFound(b)
@@ -435,15 +461,18 @@ func (e *Executor) found(ctx context.Context, b job.Batch, d job.Dir) (*handle, 
 	case h.r.Batch != b.ID || h.r.Where.Executor != Name || h.r.Schema != recordSchema:
 		return nil, notFound(b)
 	}
+	if h.at, err = e.at(h.r.Site); err != nil {
+		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
+	}
 	if h.r.Job == "" {
-		ids, err := e.cluster.byName(ctx, h.r.Name)
+		ids, err := h.at.site.find(ctx, order{name: h.r.jobName()})
 		if err != nil {
-			return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), precondition(err))
+			return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), h.at.precondition(err))
 		}
 		if len(ids) == 0 {
-			return nil, errors.Join(notFound(b), e.clean(d))
+			return nil, errors.Join(notFound(b), e.clean(ctx, d))
 		}
-		h.r.Job = ids[0]
+		h.r.Job = h.r.number(ids[0])
 		if err := h.save(); err != nil {
 			return nil, err
 		}
@@ -458,27 +487,3 @@ func (e *Executor) found(ctx context.Context, b job.Batch, d job.Dir) (*handle, 
 // The folders and files of a batch beside those of job.Dir.
 func own(d job.Dir) string      { return filepath.Join(string(d), "slurm") }
 func lockFile(d job.Dir) string { return filepath.Join(own(d), "lock") }
-
-// waitLock takes the lock that is the file at path. It is handed on to sbatch,
-// and goes with the last process that has it.
-func waitLock(ctx context.Context, path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		switch err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
-		case err == nil, errors.Is(err, syscall.ENOSYS), errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOLCK): // a file system without locks
-			return f, nil
-		case !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
-			f.Close()
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			f.Close()
-			return nil, context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}

@@ -75,7 +75,7 @@ func (c cluster) states(ctx context.Context, names map[string]string) (map[strin
 	}
 	slices.Sort(ids)
 	list := strings.Join(ids, ",")
-	out, err := c.run(ctx, call{argv: []string{"squeue", "--noheader", "--states=all", "--jobs=" + list, "--format=%A|%j|%T|%N|%r"}})
+	out, err := c.run(ctx, call{argv: []string{"squeue", "--noheader", "--states=all", "--array", "--jobs=" + list, "--format=%i|%j|%T|%N|%r"}})
 	if own, ok := errors.AsType[*commandError](err); ok && own.says("invalid job id") {
 		err = nil // it says so if it knows none of them
 	}
@@ -94,7 +94,7 @@ func (c cluster) states(ctx context.Context, names map[string]string) (map[strin
 		return found, nil
 	}
 	// The accounting may be some seconds behind, or not be there.
-	if out, err := c.run(ctx, call{argv: []string{"sacct", "--parsable2", "--noheader", "--allocations", "--jobs=" + strings.Join(ended, ","), "--format=JobIDRaw,JobName,State,ExitCode,NodeList"}}); err == nil {
+	if out, err := c.run(ctx, call{argv: []string{"sacct", "--parsable2", "--noheader", "--allocations", "--jobs=" + strings.Join(ended, ","), "--format=JobID,JobName,State,ExitCode,NodeList"}}); err == nil {
 		for line := range strings.Lines(out) {
 			f := strings.Split(strings.TrimRight(line, "\n"), "|")
 			if len(f) != 5 || names[f[0]] != f[1] {
@@ -112,8 +112,8 @@ func (c cluster) states(ctx context.Context, names map[string]string) (map[strin
 			continue
 		}
 		out, err := c.run(ctx, call{argv: []string{"scontrol", "--oneliner", "show", "job", id}})
-		if own, ok := errors.AsType[*commandError](err); ok && own.says("invalid job id") {
-			continue
+		if own, ok := errors.AsType[*commandError](err); ok && (own.says("invalid job id") || strings.Contains(out, "not found")) {
+			continue // "Job 9_1 not found": a task that was cancelled before it began
 		}
 		if err != nil {
 			return nil, err

@@ -77,7 +77,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 }
 
 func done(d job.Dir, j job.Job) bool {
-	return exists(filepath.Join(d.Out(), string(j.ID), outcomeName))
+	return exists(filepath.Join(d.Out(), string(j.ID), kept.Outcome))
 }
 
 func read(t *testing.T, path string) string {

@@ -30,8 +30,8 @@ type watched struct {
 	grumbled string // the reason of its waiting that was told
 }
 
-func newWatcher(every time.Duration, notice func(string)) *watcher {
-	return &watcher{every: every, notice: notice, soon: make(chan struct{}, 1), jobs: map[string]*watched{}}
+func newWatcher(c cluster, every time.Duration, notice func(string)) *watcher {
+	return &watcher{cluster: c, every: every, notice: notice, soon: make(chan struct{}, 1), jobs: map[string]*watched{}}
 }
 
 // watch has the job asked about until release is called.
