@@ -152,7 +152,8 @@ func (b *Builder) locked(ctx context.Context, name string, f func() (*datasets.D
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, storeError(name, err)
 	}
-	lock := flock.New(filepath.Join(dir, "."+name+".lock"), flock.SetPermissions(0o666))
+	// To be written, though nobody does: on NFS nothing else can be locked.
+	lock := flock.New(filepath.Join(dir, "."+name+".lock"), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

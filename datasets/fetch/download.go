@@ -81,7 +81,8 @@ func (f *Fetcher) download(ctx context.Context, s Source) (File, error) {
 	if err := os.MkdirAll(filepath.Dir(at.path), 0o777); err != nil {
 		return File{}, writeError(s.URL, err)
 	}
-	lock := flock.New(at.path+".lock", flock.SetPermissions(0o666))
+	// To be written, though nobody does: on NFS nothing else can be locked.
+	lock := flock.New(at.path+".lock", flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
 			return File{}, ctx.Err()

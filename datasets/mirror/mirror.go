@@ -67,7 +67,8 @@ func Fill(ctx context.Context, dir string, get Getter, wanted []Wanted, told fun
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return writing(dir, err)
 	}
-	lock := flock.New(filepath.Join(dir, ".lock"), flock.SetPermissions(0o666))
+	// To be written, though nobody does: on NFS nothing else can be locked.
+	lock := flock.New(filepath.Join(dir, ".lock"), flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 	if _, err := lock.TryLockContext(ctx, 50*time.Millisecond); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
