@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"bench/datasets"
 	"bench/internal/atomicfile"
 	"bench/internal/hostile"
 	"bench/runner/job"
@@ -36,6 +37,7 @@ type claim struct {
 	expected float64 // seconds; 0: not known
 	lock     *flock.Flock
 	home     home
+	data     map[string]*datasets.Dataset // in in/data; nil: an earlier bench put it there
 }
 
 // manifest is HOME/batches/ID/manifest.json: what a later process needs to take
@@ -56,13 +58,14 @@ const manifestSchema = 1
 
 // home gives out claims on the batches of one HOME.
 type home struct {
-	path string
-	disk *atomicfile.Group
-	held *held
+	path   string
+	disk   *atomicfile.Group
+	held   *held
+	spares *spares
 }
 
 func newHome(path string, disk *atomicfile.Group) home {
-	return home{path, disk, &held{dirs: map[job.Dir]bool{}}}
+	return home{path, disk, &held{dirs: map[job.Dir]bool{}}, &spares{dirs: map[string][]string{}}}
 }
 
 // held are the claims of this home: there is no need to ask the file system
@@ -242,11 +245,12 @@ type beginning struct {
 
 func startedPath(d job.Dir) string { return filepath.Join(string(d), "started.json") }
 
-// starting notes that the executor is about to be asked to start the batch. The
-// claim is on disk then: what runs on other machines is found by it when this
-// one has lost its power.
-func (c *claim) starting(at time.Time) error {
-	if err := c.start(at, Where{}); err != nil {
+// starting notes that e is about to be asked to start the batch. The claim is on
+// disk then: what runs on other machines is found by it when this one has lost
+// its power.
+func (c *claim) starting(at time.Time, e Executor) error {
+	err := c.start(at, Where{})
+	if _, local := e.(Local); local || err != nil {
 		return err
 	}
 	return c.home.disk.Sync()
@@ -286,6 +290,9 @@ func (c *claim) drop() error {
 		return errors.Join(err, c.lock.Unlock())
 	})
 	h.held.remove(c.dir)
+	if err == nil && gone != "" && c.data != nil {
+		h.keep(job.Dir(gone), c.data)
+	}
 	return errors.Join(err, discard(gone, time.Second))
 }
 
@@ -345,6 +352,9 @@ func readManifest(d job.Dir) (manifest, error) {
 	b, err := os.ReadFile(manifestPath(d))
 	if err != nil {
 		return m, err
+	}
+	if !json.Valid(b) { // the machine lost its power before it was on disk, and so before the batch was started
+		return m, fmt.Errorf("%s: cut off: %w", manifestPath(d), fs.ErrNotExist)
 	}
 	if err := json.Unmarshal(b, &m); err != nil {
 		if !json.Valid(b) {

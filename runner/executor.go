@@ -32,6 +32,10 @@ type Placer interface {
 	Near(model string) bool
 }
 
+// Local is an Executor whose batches end when this machine loses its power, so
+// that nothing needs to find them afterwards.
+type Local interface{ DiesWithThisMachine() }
+
 // Handle is a started batch. It outlives the process that started it if the
 // executor can do that.
 type Handle interface {

@@ -17,8 +17,12 @@ import (
 // of the test split without gold, and batch.json last. Nothing is synced: after
 // a crash of the machine the batch is made anew or found on another one.
 func (h home) writeInput(d job.Dir, b job.Batch, data map[string]*datasets.Dataset) error {
+	reused := h.reuse(d, data)
 	for name, set := range data {
-		dir := filepath.Join(d.In(), "data", name)
+		if reused {
+			break
+		}
+		dir := filepath.Join(dataDir(d), name)
 		err := h.show(set, dir)
 		if errors.Is(err, fs.ErrNotExist) { // gc took the files away just now
 			if err = os.RemoveAll(dir); err == nil {

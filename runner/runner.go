@@ -218,6 +218,7 @@ type cell struct {
 // runner from storing results.
 func (r *Runner) Run(ctx context.Context, req Request) (Report, error) {
 	x := r.newRun(req)
+	defer x.home.dropSpares()
 	if err := x.plan(); err != nil {
 		return Report{}, err
 	}
@@ -406,12 +407,16 @@ func (x *run) claim(ctx context.Context, b job.Batch) (*claim, error) {
 	for _, j := range b.Jobs {
 		expected += x.cost(x.jobs[j.ID])
 	}
-	return x.home.create(b, specs, m.Executor, attempt, expected, func(d job.Dir) error {
+	c, err := x.home.create(b, specs, m.Executor, attempt, expected, func(d job.Dir) error {
 		if err := x.missing(specs); err != nil {
 			return err
 		}
 		return x.home.writeInput(d, b, data)
 	})
+	if err == nil {
+		c.data = data
+	}
+	return c, err
 }
 
 // missing returns errClaimed if one of the jobs has ended since it was looked

@@ -70,11 +70,11 @@ func (w *watch) follow(ctx context.Context, h Handle, report func(ended)) ended 
 	c := w.claim
 	attached := h != nil
 	if !attached {
-		if err := c.starting(w.begun); err != nil {
-			return ended{requeue: w.rest(), err: errors.Join(err, c.drop())}
-		}
 		e, err := w.Executor(c.executor)
 		if err == nil {
+			if err := c.starting(w.begun, e); err != nil {
+				return ended{requeue: w.rest(), err: errors.Join(err, c.drop())}
+			}
 			h, err = e.Start(ctx, c.batch, c.dir)
 		}
 		if err != nil {

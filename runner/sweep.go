@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
+	"bench/runner/job"
 	"bench/scoring/results"
 )
 
@@ -34,7 +34,9 @@ func Sweep(ctx context.Context, path string, executor func(name string) (Executo
 		}
 	}
 	if len(errs) == 0 && swept.Busy == 0 {
-		errs = append(errs, os.RemoveAll(x.home.inputs()), x.store.Clean()) // inputs are made again when they are needed
+		// Inputs are made again when they are needed. A bench that begins just now has all or none.
+		gone, err := x.home.setAside(job.Dir(x.home.inputs()))
+		errs = append(errs, err, discard(gone, 0), x.store.Clean())
 	}
 	return swept, errors.Join(errs...)
 }

@@ -61,6 +61,7 @@ func pretend(id job.ID, rows, dir string) error {
 }
 
 func (idle) Attach(context.Context, job.Batch, job.Dir) (Handle, error) { return nil, ErrNotFound }
+func (idle) DiesWithThisMachine()                                       {}
 func (idle) Wait(context.Context) (job.Exit, error)                     { return job.Exit{}, nil }
 func (idle) Stop(context.Context) error                                 { return nil }
 func (idle) Where() Where                                               { return Where{Executor: "idle", Host: "here"} }

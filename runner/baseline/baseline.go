@@ -122,6 +122,9 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	return h, nil
 }
 
+// DiesWithThisMachine implements runner.Local.
+func (e *executor) DiesWithThisMachine() {}
+
 // Attach implements runner.Executor: it finds what runs in this process.
 func (e *executor) Attach(_ context.Context, b job.Batch, _ job.Dir) (runner.Handle, error) {
 	e.mu.Lock()

@@ -267,6 +267,9 @@ func (e *executor) supervise(ctx context.Context, o order, held *os.File) (reply
 	return r, nil
 }
 
+// DiesWithThisMachine implements runner.Local.
+func (e *executor) DiesWithThisMachine() {}
+
 // Attach implements runner.Executor. A batch that ended is found as long as its
 // record is in d; Wait then returns at once. One that is being started, by a
 // bench that may have died since, is waited for until its record is there.
