@@ -353,11 +353,8 @@ func readManifest(d job.Dir) (manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	if !json.Valid(b) { // the machine lost its power before it was on disk, and so before the batch was started
-		return m, fmt.Errorf("%s: cut off: %w", manifestPath(d), fs.ErrNotExist)
-	}
 	if err := json.Unmarshal(b, &m); err != nil {
-		if !json.Valid(b) {
+		if !json.Valid(b) { // the power went before it was on disk
 			err = fs.ErrNotExist
 		}
 		return m, fmt.Errorf("%s: %w", manifestPath(d), err)

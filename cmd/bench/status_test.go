@@ -82,7 +82,8 @@ func TestStatusAndLogs(t *testing.T) {
 // How far a sweep is can be seen from another terminal, while it runs, when it
 // has died and when it was stopped; a finished one is not told of.
 func TestStatusOfASweep(t *testing.T) {
-	python, _ := fakePython(t, "STANDIN_PAUSE=800ms")
+	python, _ := fakePython(t, "STANDIN_PAUSE=3s") // long beside what looking takes
+	quick, _ := fakePython(t)
 	p := newCLI(t)
 	file := sweepFileOf(t, "name: mine\nmodels: [fresh:tiny]\nsuite: sample\nseeds: 4\nexecutor: process\npython: "+python+"\n")
 	begin := func() *exec.Cmd {
@@ -125,6 +126,9 @@ func TestStatusOfASweep(t *testing.T) {
 	c.Process.Signal(os.Interrupt)
 	if c.Wait(); c.ProcessState.ExitCode() == exitInterrupted {
 		has(t, p.run(0, "status").stdout, "it was stopped at ")
+	}
+	if err := os.Rename(quick, python); err != nil {
+		t.Fatal(err)
 	}
 	p.run(0, "sweep", file)
 	if out := p.run(0, "status", "--json").stdout; out != "" {
