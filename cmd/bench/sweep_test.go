@@ -87,6 +87,7 @@ func TestBadSweeps(t *testing.T) {
 		{"query of nothing", "models: [{hub: da}]\nsuite: sample\n", 64, []string{"sweep.yaml:1: model: hub is a mapping, such as {language: da"}},
 		{"wrong queries", "models:\n- hub:\n    langauge: da\n    limit: 0\n    max_parameters: big\n    sort: size\n    tags: [a, a]\nsuite: sample\n", 64, []string{"sweep.yaml:3: hub: there is no key langauge; there are language, tags",
 			`sweep.yaml:4: hub: limit is "0"`, `sweep.yaml:5: hub: max_parameters is "big"; it is a number such as 1000, 500M or 1.5B`, `sweep.yaml:6: hub: sort is "size"; choose one of downloads`, "sweep.yaml:7: hub: tags has a twice"}},
+		{"wrong groups", "models:\n- hub:\n    groups: nordic\n    exclude: ['[']\nsuite: sample\n", 64, []string{`sweep.yaml:3: hub: groups has "nordic"; there are multilingual, geotrend`, `sweep.yaml:4: hub: exclude has "[", which is no pattern such as org/*`}},
 		{"query twice", "models:\n- hub: {language: da}\n- hub: {language: [da]}\nsuite: sample\n", 64, []string{"sweep.yaml:3: this query is there already, at "}},
 		{"name of the sweep", good + "name: a/b\n", 64, []string{`sweep.yaml:3: name is "a/b"; it is made of letters`}},
 		{"query offline", "models: [{hub: {language: da}}]\nsuite: sample\n", 4, []string{"sweep.yaml:1: search for models {\"languages\":[\"da\"]}: the Hub may not be asked", "hint: unset HF_HUB_OFFLINE"}},
@@ -232,13 +233,14 @@ func TestSweepQuery(t *testing.T) {
 	first := add("org/first", 800)
 	add("org/second", 700)
 	add("org/too-7b", 950)
+	add("other/one", 990)
 	add("org/third", 10)
 	commit := first.Head("main")
-	file := sweepFileOf(t, "name: danish\nmodels:\n- org/named\n- {hub: {language: da, limit: 3}, priority: 2}\ndatasets: [small-reviews]\nseeds: 1\nexecutor: process\npython: "+w.python+"\n")
+	file := sweepFileOf(t, "name: danish\nmodels:\n- org/named\n- {hub: {language: da, limit: 3, exclude: other/*, groups: geotrend}, priority: 2}\ndatasets: [small-reviews]\nseeds: 1\nexecutor: process\npython: "+w.python+"\n")
 	args := []string{"sweep", "--catalog", smallCatalogue(t), file}
 	dry := append([]string{"sweep", "--dry-run"}, args[1:]...)
 	r := w.run(0, dry...)
-	has(t, r.stderr, "sweep.yaml:4: 3 models of the Hub", "org/first  fill-mask  size not known  800 downloads")
+	has(t, r.stderr, "sweep.yaml:4: 3 models of the Hub", "org/first  fill-mask  size not known  800 downloads", "Geotrend/bert-base-en-da-cased is left out: the Hub has no such model")
 	has(t, r.stdout, "org/named   1", "org/first   1", "org/second  1", "all         3")
 
 	// Others come up, and one that was found gets another commit.

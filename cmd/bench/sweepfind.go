@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -33,8 +34,9 @@ func (r *sweepReader) query(q *hub.Query) func(*yaml.Node) error {
 			{"pipeline", takeTexts(&q.Pipelines)}, {"max_parameters", takeNumber(&q.MaxParameters)}, {"min_downloads", takeNumber(&q.MinDownloads)},
 			{"gated", takeBool(&q.Gated)}, {"limit", takeWhole(&q.Limit, 1, 10_000)},
 			{"rule", takeOne(&q.Rule, hub.RuleEncoders, hub.RuleAny)}, {"sort", takeOne(&q.Sort, hub.Sorts...)},
+			{"groups", takeSome(&q.Groups, hub.Groups...)}, {"exclude", takePatterns(&q.Exclude)},
 		})
-		if len(q.Languages)+len(q.Tags)+q.Limit == 0 && q.Author == "" && q.Text == "" {
+		if len(q.Languages)+len(q.Tags)+len(q.Groups)+q.Limit == 0 && q.Author == "" && q.Text == "" {
 			return errors.New("means the whole Hub: say language, tags, author, search or limit")
 		}
 		return nil
@@ -59,6 +61,32 @@ func takeTexts(to *[]string) func(*yaml.Node) error {
 			*to = append(*to, s)
 		}
 		return nil
+	}
+}
+
+// takeSome takes some of the choices.
+func takeSome(to *[]string, choices ...string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		err := takeTexts(to)(n)
+		for _, x := range *to {
+			if err == nil && !slices.Contains(choices, x) {
+				err = fmt.Errorf("has %q; there are %s", x, strings.Join(choices, ", "))
+			}
+		}
+		return err
+	}
+}
+
+// takePatterns takes patterns of names.
+func takePatterns(to *[]string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		err := takeTexts(to)(n)
+		for _, x := range *to {
+			if _, bad := path.Match(x, ""); err == nil && bad != nil {
+				err = fmt.Errorf("has %q, which is no pattern such as org/*", x)
+			}
+		}
+		return err
 	}
 }
 

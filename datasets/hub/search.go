@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,6 +33,13 @@ type Query struct {
 	Rule  string `json:"rule,omitempty"`  // RuleEncoders or RuleAny; empty: RuleEncoders
 	Sort  string `json:"sort,omitempty"`  // one of Sorts, the largest or newest first; empty: downloads
 	Limit int    `json:"limit,omitempty"` // 0: all
+	// Groups of known models are added to what is found, behind it and behind the
+	// limit: GroupMultilingual, GroupGeotrend. A query of groups alone finds nothing
+	// else.
+	Groups []string `json:"groups,omitempty"`
+	// Exclude leaves out models whose names match one of these patterns of
+	// path.Match, such as org/*.
+	Exclude []string `json:"exclude,omitempty"`
 }
 
 // The values of Query.Rule.
@@ -89,7 +97,10 @@ func (c *Client) Search(ctx context.Context, q Query) ([]Listed, error) {
 		return nil, &e
 	}
 	languages := q.Languages
-	if len(languages) == 0 {
+	switch {
+	case len(languages) > 0:
+	case len(q.Groups) > 0 && len(q.Tags)+q.Limit == 0 && q.Author+q.Text == "":
+	default:
 		languages = []string{""}
 	}
 	var found []Listed
@@ -124,7 +135,16 @@ func (c *Client) Search(ctx context.Context, q Query) ([]Listed, error) {
 	if q.Limit > 0 && len(found) > q.Limit {
 		found = found[:q.Limit]
 	}
-	return found, nil
+	more, err := c.grouped(ctx, q, found)
+	return append(found, more...), err
+}
+
+// excludes says whether a model is left out by its name.
+func (q Query) excludes(id string) bool {
+	return slices.ContainsFunc(q.Exclude, func(pattern string) bool {
+		ok, _ := path.Match(pattern, id)
+		return ok
+	})
 }
 
 // enough says whether the rest of a sorted listing can be left unread: there are
@@ -220,7 +240,7 @@ func (q Query) takes(m listedModel, language string) bool {
 		most = math.MaxInt64
 	}
 	_, _, bad := SplitName(m.ID)
-	return bad == nil && !m.Disabled && (q.Gated || l.Gated == "") && l.Parameters <= most && l.Downloads >= q.MinDownloads &&
+	return bad == nil && !m.Disabled && !q.excludes(m.ID) && (q.Gated || l.Gated == "") && l.Parameters <= most && l.Downloads >= q.MinDownloads &&
 		(q.Author == "" || strings.EqualFold(author, q.Author)) &&
 		(language == "" || slices.Contains(m.Tags, language)) &&
 		!slices.ContainsFunc(q.Tags, func(t string) bool { return !slices.Contains(m.Tags, t) && t != m.Pipeline }) &&

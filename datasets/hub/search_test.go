@@ -102,6 +102,50 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// What ScandEval 6 and 7 discovered for Danish: found by the tag, and the models
+// that do not carry it. Those that are gone or closed are told.
+func TestSearchGroups(t *testing.T) {
+	if len(multilingual) != 27 {
+		t.Errorf("%d multilingual models, the original has 27", len(multilingual))
+	}
+	s, c := library(t)
+	var said []string
+	c.Notice = func(text string) { said = append(said, text) }
+	for _, id := range []string{"xlm-roberta-base", "setu4993/LaBSE", "microsoft/mdeberta-v3-base", "Geotrend/bert-base-en-da-cased", "Geotrend/bert-base-en-no-cased", "Geotrend/distilbert-base-25lang-cased"} {
+		s.Add(id, hubtest.Model())
+	}
+	s.Add("studio-ousia/mluke-base", hubtest.Model()).Set(func(r *hubtest.Repo) { r.Gated = "auto" })
+	both := []string{GroupMultilingual, GroupGeotrend}
+	more := "xlm-roberta-base microsoft/mdeberta-v3-base setu4993/LaBSE"
+	for _, x := range []struct {
+		q    Query
+		want string
+	}{
+		{Query{Languages: []string{"da"}, Groups: both, Limit: 1}, "a/danish-bert " + more + " Geotrend/bert-base-en-da-cased Geotrend/distilbert-base-25lang-cased"},
+		{Query{Languages: []string{"nb"}, Groups: both[1:]}, "Geotrend/bert-base-en-no-cased Geotrend/distilbert-base-25lang-cased"},
+		{Query{Languages: []string{"sv"}, Groups: both[1:], Exclude: []string{"a/*"}}, "KB/bert-base"},
+		{Query{Groups: both, Exclude: []string{"Geotrend/bert-*", "*/LaBSE", "xlm*"}}, "microsoft/mdeberta-v3-base Geotrend/distilbert-base-25lang-cased"},
+		{Query{Author: "a", Exclude: []string{"a/danish-*"}}, "a/nordic"},
+	} {
+		got, err := c.Search(t.Context(), x.q)
+		if err != nil || names(got) != x.want {
+			t.Errorf("%v: %s, %v; want %s", x.q, names(got), err, x.want)
+		}
+		for _, m := range got {
+			if len(m.Commit) != 40 {
+				t.Errorf("%+v has no commit", m)
+			}
+		}
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, "studio-ousia/mluke-base is left out: its owner's terms") || !strings.Contains(all, "microsoft/infoxlm-base is left out: the Hub has no such model") {
+		t.Error(all)
+	}
+	s.Inject(hubtest.Fault{Path: "/api/models/xlm-roberta-base", Drop: true})
+	if _, err := c.Search(t.Context(), Query{Groups: both}); !errors.Is(err, &Error{Kind: Unreachable}) {
+		t.Errorf("cut off: %v", err)
+	}
+}
+
 // Names that say a size that is too large, and names that only look so.
 func TestRuleOfNames(t *testing.T) {
 	for name, want := range map[string]bool{
