@@ -5,6 +5,7 @@ package slurm
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -27,6 +28,9 @@ import (
 func TestFarCut(t *testing.T) {
 	a := farCluster(t)
 	e := openFar(t, farOptions(t))
+	if err := e.Check(t.Context()); err != nil { // a cluster that cannot be reached at first is told
+		t.Fatal(err)
+	}
 	const batches = 4
 	model := filepath.Join(t.TempDir(), "model")
 	if err := os.Mkdir(model, 0o755); err != nil {
@@ -109,7 +113,9 @@ func TestFarCut(t *testing.T) {
 // arrived wrong is noticed.
 func TestFarResume(t *testing.T) {
 	a := farCluster(t)
-	e := openFar(t, farOptions(t))
+	o := farOptions(t)
+	o.Site.Instance = fmt.Sprint("resume", time.Now().UnixNano()) // nothing is there yet
+	e := openFar(t, o)
 	if err := e.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +129,7 @@ func TestFarResume(t *testing.T) {
 	if err := errors.Join(os.Mkdir(b.Model.Path, 0o755), os.WriteFile(filepath.Join(b.Model.Path, "weights 'of' it"), text, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	content := filepath.Join(a.folder, "test", "content")
+	content := filepath.Join(a.folder, o.Site.Instance, "content")
 	part := func() string {
 		found, _ := filepath.Glob(filepath.Join(content, "*.part", "weights 'of' it"))
 		if len(found) == 0 {
