@@ -150,6 +150,8 @@ func TestSlurmFarSweep(t *testing.T) {
 			t.Errorf("%s took %v", test.host, took)
 		}
 	}
+	args := []string{"run", "fresh:tiny", "--suite", "sample", "--seeds", "1", "--executor", "slurm", "--slurm-host", "engine", "--slurm-folder", f.folder, "--python", "/nonexistent/python"}
+	has(t, f.run(4, args...).stderr, "/nonexistent/python is not there", "name a Python that has torch")
 	has(t, f.run(64, "run", "fresh:tiny", "--executor", "slurm", "--slurm-host", "engine").stderr, "--slurm-folder", "--python")
 	has(t, f.run(64, "run", "fresh:tiny", "--executor", "slurm", "--slurm-array", "-1").stderr, fmt.Sprint("at most ", maxArray))
 }

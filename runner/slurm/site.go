@@ -167,6 +167,9 @@ func (e *Executor) Output(ctx context.Context, argv ...string) (string, error) {
 		return "", err
 	}
 	out, err := at.site.exec(ctx, call{argv: argv})
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%s is not there", argv[0])
+	}
 	return out, at.precondition(err)
 }
 
@@ -174,7 +177,7 @@ func (e *Executor) Output(ctx context.Context, argv ...string) (string, error) {
 func (s *station) precondition(err error) error {
 	err = precondition(err)
 	if p, ok := errors.AsType[*runner.PreconditionError](err); ok && s.Host != "" {
-		p.What = strings.Replace(p.What, "here", "at "+s.Host, 1)
+		p.What = strings.Replace(p.What, " here", " at "+s.Host, 1)
 		p.Hint = strings.Replace(p.Hint, "run bench on a login node of the cluster", "name with --slurm-host a login node of the cluster", 1)
 	}
 	return err
