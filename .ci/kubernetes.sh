@@ -86,6 +86,7 @@ up() {
   background controllers "$cache/kube" kube-controller-manager --kubeconfig "$dir/kubeconfig" --service-account-private-key-file "$dir/pki/sa.key" --leader-elect=false \
     --node-monitor-grace-period 20s --node-monitor-period 2s
   background scheduler "$cache/kube" kube-scheduler --kubeconfig "$dir/kubeconfig" --leader-elect=false
+  trainer
   node 1
   node 2
   until_true 60 kubectl_ get namespace default
@@ -94,6 +95,23 @@ up() {
   pretend
   until_true 30 kubectl_ -n lab get serviceaccount default
   image
+}
+
+# trainer lets containers of runtime class "trainer" see the files of the Docker engine's newest trainer image, if there is
+# one: loading it would take its 6 GB twice. $dir/trainer.image has its name.
+trainer() {
+  local image layers
+  echo '{}' >"$dir/trainer.json"
+  image=$(docker image ls --format '{{.Repository}}:{{.Tag}}' bench-trainer | head -n 1)
+  [ -n "$image" ] || return 0
+  layers=$(docker image inspect --format '{{.GraphDriver.Data.UpperDir}}:{{.GraphDriver.Data.LowerDir}}' "$image")
+  mkdir -p "$dir/trainer"
+  mount -t overlay -o "ro,lowerdir=$layers" overlay "$dir/trainer" || return 0
+  ctr oci spec | python3 -c 'import json, sys
+spec = json.load(sys.stdin)
+spec["mounts"].append({"destination": "/opt/bench", "type": "bind", "source": sys.argv[1] + "/opt/bench", "options": ["rbind", "ro"]})
+json.dump(spec, sys.stdout)' "$dir/trainer" >"$dir/trainer.json"
+  echo "$image" >"$dir/trainer.image"
 }
 
 # pretend gives the nodes GPUs that they do not have.
@@ -108,7 +126,8 @@ gpus() {
   until_true 30 sh -c "kubectl --kubeconfig '$dir/kubeconfig' get node '$1' -o jsonpath='{.status.allocatable.${2/./\\.}/gpu}' | grep -q '$3'"
 }
 
-# image puts two trainers on the nodes: package stub, with the tools of a Debian, and package standin.
+# image puts trainers on the nodes: package stub, with the tools of a Debian, package standin, and what the real one needs
+# beside the files that trainer shows it.
 image() {
   local context name; context=$(mktemp -d)
   for name in stubtrainer standin/trainer; do CGO_ENABLED=0 go build -trimpath -o "$context/${name%%/*}.bin" "./runner/runnertest/$name"; done
@@ -116,9 +135,12 @@ image() {
   docker build -q -t bench-test-kubetrainer:test "$context" >/dev/null
   printf 'FROM bench-base:trixie\nCOPY standin.bin /trainer\nENTRYPOINT ["/trainer"]\n' >"$context/Dockerfile"
   docker build -q -t bench-test-kubestandin:test "$context" >/dev/null
+  printf 'FROM bench-base:trixie\nRUN mkdir /opt/bench\nENV PYTHONPATH=/opt/bench/src\nENTRYPOINT ["/opt/bench/bin/python", "-m", "bench_trainer"]\n' >"$context/Dockerfile"
+  docker build -q -t bench-test-kubetorch:test "$context" >/dev/null
   rm -rf "$context"
   load bench-test-kubetrainer:test
   load bench-test-kubestandin:test
+  load bench-test-kubetorch:test
 }
 
 packages() {
@@ -152,6 +174,11 @@ state = "$dir/run/containerd-$n"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "docker.io/library/bench-pause:test"
   restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.trainer]
+    runtime_type = "io.containerd.runc.v2"
+    base_runtime_spec = "$dir/trainer.json"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "/usr/lib/cni"
     conf_dir = "$dir/node-$n/cni"
@@ -232,6 +259,7 @@ objects() {
  {"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"low"},"value":-1},
  {"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high"},"value":1000},
  {"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"nvidia"},"handler":"runc"},
+ {"apiVersion":"node.k8s.io/v1","kind":"RuntimeClass","metadata":{"name":"trainer"},"handler":"trainer"},
  {"apiVersion":"rbac.authorization.k8s.io/v1","kind":"Role","metadata":{"name":"bench","namespace":"lab"},"rules":[
   {"apiGroups":["batch"],"resources":["jobs"],"verbs":["get","list","create","delete"]},
   {"apiGroups":[""],"resources":["pods"],"verbs":["get","list","create","delete"]},
@@ -281,7 +309,7 @@ case ${1:-} in
     dir=$(mktemp -d)
     trap down EXIT
     up
-    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$dir" go test -count=1 -timeout 60m -p 1 ./runner/kubernetes ./cmd/bench -run 'Real(Contract|Manifests|Ends|Nodes|Store|Sweep)' -v
+    BENCH_TEST_REQUIRE=kubernetes BENCH_TEST_KUBERNETES="$dir" go test -count=1 -timeout 60m -p 1 ./runner/kubernetes ./cmd/bench -run 'Real(Contract|Manifests|Ends|Nodes|Store|Sweep|Trainer)' -v
     ;;
   *) sed -n '2,13p' "$0"; exit 64 ;;
 esac

@@ -41,7 +41,7 @@ func (w *watch) harvest(report func(ended)) error {
 		if _, again := w.lost[j.ID]; again || w.seen[j.ID] {
 			continue
 		}
-		b, err := hostile.ReadFile(w.claim.dir.Out(), filepath.Join(string(j.ID), "outcome.json"), maxOutcomeBytes)
+		b, err := hostile.ReadFile(w.claim.dir.Out(), filepath.Join(string(j.ID), "outcome.json"), job.MaxOutcome)
 		absent := errors.Is(err, fs.ErrNotExist)
 		if w.old && (!absent || !w.looked) {
 			// A bench that was killed may have stored it, but not given up the batch.
@@ -144,7 +144,7 @@ func (w *watch) predictions(j job.Job) ([]json.RawMessage, error) {
 		}
 		w.note(j.Dataset, ids)
 	}
-	f, err := hostile.Open(w.claim.dir.Out(), filepath.Join(string(j.ID), "predictions.jsonl"), maxPredictionsBytes)
+	f, err := hostile.Open(w.claim.dir.Out(), filepath.Join(string(j.ID), "predictions.jsonl"), job.MaxPredictions)
 	if err != nil {
 		return nil, err
 	}

@@ -13,12 +13,9 @@ import (
 	"bench/scoring/results"
 )
 
-// Bounds on what a trainer may write: it may be running somebody else's code.
 const (
-	maxOutcomeBytes     = 8 << 20
-	maxPredictionsBytes = 512 << 20
-	maxEventLine        = 1 << 20
-	logTailBytes        = 256 << 10
+	maxEventLine = 1 << 20
+	logTailBytes = 256 << 10
 )
 
 // pollEvery is how often a running batch's out folder is looked at.

@@ -157,24 +157,26 @@ func TestTrainerEntrypoint(t *testing.T) {
 	}
 }
 
-// A small sweep on the cluster of .ci/kubernetes.sh: two models, four data sets,
-// two seeds, with one bench killed in the middle, equal to a run here.
-func TestKubernetesRealSweep(t *testing.T) {
-	lab := os.Getenv("BENCH_TEST_KUBERNETES")
-	if lab == "" {
-		const reason = "no cluster: .ci/kubernetes.sh up DIR starts one, then BENCH_TEST_KUBERNETES=DIR"
-		if slices.Contains(strings.Split(os.Getenv("BENCH_TEST_REQUIRE"), ","), "kubernetes") {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
-	image := "docker.io/library/" + containers.TrainerImage()
+// kubernetesLab is the cluster of .ci/kubernetes.sh, on which an image takes the
+// trainer's name.
+func kubernetesLab(t *testing.T, image string) (lab, trainer string) {
+	t.Helper()
+	lab = os.Getenv("BENCH_TEST_KUBERNETES")
+	need(t, "kubernetes", lab != "", "no cluster: .ci/kubernetes.sh up DIR starts one, then BENCH_TEST_KUBERNETES=DIR")
+	trainer = "docker.io/library/" + containers.TrainerImage()
 	for _, node := range []string{"1", "2"} {
 		if out, err := exec.Command("ctr", "--address", filepath.Join(lab, "run", "containerd-"+node+".sock"), "-n", "k8s.io", "images", "tag", "--force",
-			"docker.io/library/bench-test-kubestandin:test", image).CombinedOutput(); err != nil {
+			"docker.io/library/"+image, trainer).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
+	return lab, trainer
+}
+
+// A small sweep on the cluster of .ci/kubernetes.sh: two models, four data sets,
+// two seeds, with one bench killed in the middle, equal to a run here.
+func TestKubernetesRealSweep(t *testing.T) {
+	lab, image := kubernetesLab(t, "bench-test-kubestandin:test")
 	sweep := filepath.Join(t.TempDir(), "sweep.yaml")
 	writeFile(t, sweep, fmt.Sprintf(`models: ["fresh:tiny", "%s"]
 suite: sample
@@ -234,4 +236,43 @@ kubernetes:
 		t.Errorf("%d predictions are not those of a run here (%d)", len(got), len(want))
 	}
 	p.noBatches()
+}
+
+// The real trainer, in pods that get their data and models through a volume and
+// through an object store, predicts what it predicts in processes, to the byte.
+func TestKubernetesRealTrainer(t *testing.T) {
+	lab, image := kubernetesLab(t, "bench-test-kubetorch:test")
+	if shown, _ := os.ReadFile(filepath.Join(lab, "trainer.image")); strings.TrimSpace(string(shown)) != containers.TrainerImage() {
+		t.Skipf("the Docker engine had no image %s when the cluster was started: bench image build makes it", containers.TrainerImage())
+	}
+	endpoint, err := os.ReadFile(filepath.Join(lab, "store.endpoint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	python := firstPython(t)
+	args := []string{"run", "fresh:tiny", makeModels(t, python)[0], "--suite", "sample", "--protocol", "smoke", "--set", "max_steps=10", "--set", "eval_steps=10", "--set", "learning_rate=0.01",
+		"--seeds", "1", "--batch", "model", "--threads", "1", "--memory", "3g", "--device", "cpu"}
+	here := newCLI(t)
+	here.run(0, append(args, "--executor", "process", "--python", python)...)
+	want := here.predictions()
+	if len(want) != 8 {
+		t.Fatalf("%d predictions", len(want))
+	}
+	for name, way := range map[string]string{
+		"volume": fmt.Sprintf("pvc: {claim: work, path: %s/volume}", lab),
+		"store":  fmt.Sprintf("store: {url: 's3://work/trainer', endpoint: '%s', region: lab}", strings.TrimSpace(string(endpoint))),
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "kubernetes.yaml")
+			writeFile(t, file, fmt.Sprintf("image: %s\nruntime_class: trainer\npoll: 500ms\nstart_timeout: 5m\n%s\n", image, way))
+			p := newCLI(t)
+			p.limit = 8 * time.Minute
+			p.env = []string{"KUBECONFIG=" + filepath.Join(lab, "kubeconfig-user"), "AWS_ACCESS_KEY_ID=lab", "AWS_SECRET_ACCESS_KEY=lab-secret"}
+			p.run(0, append(args, "--executor", "kubernetes", "--kubernetes", file)...)
+			if got := p.predictions(); !maps.Equal(got, want) {
+				t.Errorf("%d predictions are not those of processes", len(got))
+			}
+			p.run(0, "gc", "--kubernetes", file)
+		})
+	}
 }

@@ -21,7 +21,7 @@ type given struct {
 
 // handle makes a batch's handle of its record.
 func (e *executor) handle(b job.Batch, d job.Dir, r record) *handle {
-	h := &handle{e: e, d: d, b: b, r: r, end: kept.NewEnd(), hint: make(chan struct{}, 1)}
+	h := &handle{e: e, d: d, b: b, r: r, End: kept.NewEnd(), hint: make(chan struct{}, 1)}
 	if r.Volume == "" {
 		h.out = folderOut(scratchOut(d))
 	} else {
@@ -106,7 +106,7 @@ func (e *executor) give(h *handle, threads int) (given, error) {
 	for _, j := range done {
 		dir := path.Join("out", string(j))
 		own = append(own, containers.Entry{Name: dir, Dir: true, Mode: 0o700, UID: nobody, GID: nobody},
-			containers.Entry{Name: path.Join(dir, outcomeName), Mode: 0o600, UID: nobody, GID: nobody, Size: int64(len(doneMark)), Open: containers.Bytes([]byte(doneMark))})
+			containers.Entry{Name: path.Join(dir, kept.Outcome), Mode: 0o600, UID: nobody, GID: nobody, Size: int64(len(doneMark)), Open: containers.Bytes([]byte(doneMark))})
 	}
 	g.fill = func(ctx context.Context, c *containers.Container) error {
 		for _, s := range shelves {

@@ -132,7 +132,7 @@ func TestConnectionsBreak(t *testing.T) {
 	for _, j := range b.Jobs {
 		l.appears(d, j)
 	}
-	if n := kept.Size(filepath.Join(d.Out(), string(b.Jobs[0].ID), predictionsName)); n != 8<<20 {
+	if n := kept.Size(filepath.Join(d.Out(), string(b.Jobs[0].ID), kept.Predictions)); n != 8<<20 {
 		t.Errorf("the predictions have %d bytes", n)
 	}
 }

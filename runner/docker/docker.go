@@ -14,7 +14,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -28,8 +27,6 @@ import (
 	"bench/runner"
 	"bench/runner/job"
 	"bench/runner/kept"
-
-	"github.com/gofrs/flock"
 )
 
 // Name is what records call this executor.
@@ -68,9 +65,9 @@ type Options struct {
 // New returns an executor that runs batches on engine.
 func New(engine *containers.Engine, o Options) runner.Executor {
 	o.Grace = cmp.Or(o.Grace, 10*time.Second)
-	o.OutBytes = cmp.Or(o.OutBytes, 4<<30)
+	o.OutBytes = cmp.Or(o.OutBytes, kept.MaxOut)
 	o.KeepBytes = cmp.Or(o.KeepBytes, 64<<30)
-	return &executor{engine: engine, o: o, handles: map[string]*handle{}, gpus: &ledger{keeper: engine, poll: lockPollGPU}}
+	return &executor{engine: engine, o: o, gpus: &ledger{keeper: engine, poll: lockPollGPU}}
 }
 
 type executor struct {
@@ -79,9 +76,10 @@ type executor struct {
 	gpus   *ledger
 	sums   content.Sums
 
-	mu      sync.Mutex
-	handles map[string]*handle // of batches that run, by folder and batch
-	said    string             // last, of what batches wait for
+	batches kept.Batches[*handle]
+
+	mu   sync.Mutex
+	said string // last, of what batches wait for
 }
 
 // labelRun tells the container of this start of a batch from one that an
@@ -116,28 +114,10 @@ func (e *executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	if err != nil {
 		return nil, err
 	}
-	starting, err := kept.LockStart(ctx, own(d))
+	h, err := e.batches.Start(ctx, own(d), b, d, func() (*handle, error) { return e.attach(ctx, b, d, true) }, func() (*handle, error) { return e.launch(ctx, b, d) })
 	if err != nil {
 		return nil, err
 	}
-	defer starting.Unlock()
-
-	if h, err := e.attach(ctx, b, d, true); err == nil && !h.end.Over() {
-		return h, nil
-	} else if err != nil && !errors.Is(err, runner.ErrNotFound) {
-		return nil, err
-	}
-	// Whoever watched over an earlier start may still be cleaning up.
-	watching := flock.New(lockFile(d))
-	if _, err := watching.TryLockContext(ctx, kept.LockPoll); err != nil {
-		return nil, err
-	}
-	h, err := e.launch(ctx, b, d)
-	if err != nil {
-		watching.Unlock()
-		return nil, err
-	}
-	e.follow(h, watching)
 	return h, nil
 }
 
@@ -263,23 +243,18 @@ func (e *executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.H
 // attach finds the batch's container. starting: the caller holds the lock under
 // which batches of this folder are started.
 func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting bool) (*handle, error) {
-	e.mu.Lock()
-	h := e.handles[key(b, d)]
-	e.mu.Unlock()
-	if h != nil {
+	if h := e.batches.Get(b, d); h != nil {
 		return h, nil
 	}
 	notFound := fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
 	var r record
-	switch err := kept.ReadJSON(d.Executor(), &r); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, notFound
-	case err != nil:
-		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
-	case r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema && r.Schema != recordSchemaVolume:
+	if err := kept.ReadRecord(b, d, &r); err != nil {
+		return nil, err
+	}
+	if r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema && r.Schema != recordSchemaVolume {
 		return nil, notFound
 	}
-	h = e.handle(b, d, r)
+	h := e.handle(b, d, r)
 	if ended, err := h.recorded(); err != nil || ended {
 		return h, err
 	}
@@ -293,7 +268,7 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting 
 	if err == nil && st.Status == "created" {
 		// It is being started, or whoever did that died in the middle.
 		if !starting {
-			lock, err := kept.LockStart(ctx, own(d))
+			lock, err := own(d).LockStart(ctx)
 			if err != nil {
 				return nil, err
 			}
@@ -321,32 +296,9 @@ func (e *executor) attach(ctx context.Context, b job.Batch, d job.Dir, starting 
 		return nil, precondition(err, e.o.BuildHint)
 	}
 	h.shows(c)
-	e.follow(h, nil)
+	e.batches.Follow(b, d, h, nil)
 	return h, nil
 }
-
-// follow starts watching over h. watching is its lock if it is held already.
-// There is one follower for a batch in this executor.
-func (e *executor) follow(h *handle, watching *flock.Flock) {
-	e.mu.Lock()
-	e.handles[key(h.b, h.d)] = h
-	e.mu.Unlock()
-	go func() {
-		// Not the context of Start or Wait: those end the waiting only.
-		x, err := h.watch(context.Background(), watching)
-		if err == nil {
-			e.freeGPU(h.r.Run, h.r.Where.GPUs)
-		}
-		e.mu.Lock()
-		if e.handles[key(h.b, h.d)] == h {
-			delete(e.handles, key(h.b, h.d))
-		}
-		e.mu.Unlock()
-		h.end.Set(x, err)
-	}()
-}
-
-func key(b job.Batch, d job.Dir) string { return string(b.ID) + " " + string(d) }
 
 // precondition turns errors that the user can do something about into
 // *runner.PreconditionError.
@@ -385,13 +337,10 @@ func environment() map[string]string {
 // The folders of a batch beside those of job.Dir. Nobody else may enter own:
 // scratchOut in it is writable for everybody, so that it does not matter which
 // user of this machine the container's user is.
-func own(d job.Dir) string        { return filepath.Join(string(d), "docker") }
-func scratchIn(d job.Dir) string  { return filepath.Join(own(d), "in") }
-func scratchOut(d job.Dir) string { return filepath.Join(own(d), "out") }
-func copies(d job.Dir) string     { return filepath.Join(own(d), "model") }
-func lockFile(d job.Dir) string   { return filepath.Join(own(d), "lock") }
-func exitFile(d job.Dir) string   { return filepath.Join(own(d), "exit.json") }
-func stopFile(d job.Dir) string   { return filepath.Join(own(d), "stop.json") }
+func own(d job.Dir) kept.Folder   { return kept.Folder(filepath.Join(string(d), "docker")) }
+func scratchIn(d job.Dir) string  { return filepath.Join(string(own(d)), "in") }
+func scratchOut(d job.Dir) string { return filepath.Join(string(own(d)), "out") }
+func copies(d job.Dir) string     { return filepath.Join(string(own(d)), "model") }
 
 // Where things are in the container.
 const (
@@ -404,7 +353,7 @@ const (
 
 // clean removes what only a running batch needs.
 func (h *handle) clean(ctx context.Context) error {
-	return errors.Join(kept.Remove(exitFile(h.d)), kept.Remove(stopFile(h.d)), h.cleanScratch(ctx))
+	return errors.Join(own(h.d).Clear(), h.cleanScratch(ctx))
 }
 
 func (h *handle) cleanScratch(ctx context.Context) error {

@@ -92,7 +92,7 @@ func (l *lab) appears(d job.Dir, j job.Job) {
 }
 
 func outcome(d job.Dir, j job.Job) string {
-	return filepath.Join(d.Out(), string(j.ID), outcomeName)
+	return filepath.Join(d.Out(), string(j.ID), kept.Outcome)
 }
 
 func TestContract(t *testing.T) { both(t, contract) }
@@ -154,7 +154,7 @@ func hostileOut(l *lab) {
 			if want != "" && (!strings.Contains(got, want) || !strings.Contains(got, `"failure":"output"`)) || want == "" && !strings.Contains(got, `"state":"ok"`) {
 				t.Errorf("outcome is %s, want one with %q", got, want)
 			}
-			if _, err := os.Lstat(filepath.Join(d.Out(), string(b.Jobs[0].ID), predictionsName)); want != "" && err == nil {
+			if _, err := os.Lstat(filepath.Join(d.Out(), string(b.Jobs[0].ID), kept.Predictions)); want != "" && err == nil {
 				t.Error("the predictions were taken in")
 			}
 			if got := l.read(outcome(d, b.Jobs[1])); !strings.Contains(got, `"state":"ok"`) {
@@ -213,7 +213,7 @@ func hostileOutStops(l *lab) {
 			t.Skip("logs come the same way")
 		}
 		d, _, x := (&lab{t, l.e, l.o}).attack("print", nil)
-		if s := kept.Size(d.Log()); x.Code != 0 || s > maxLog+1<<10 || s < maxLog/2 {
+		if s := kept.Size(d.Log()); x.Code != 0 || s > kept.MaxLog+1<<10 || s < kept.MaxLog/2 {
 			t.Errorf("exit %+v; the log has %d bytes", x, s)
 		}
 	})

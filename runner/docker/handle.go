@@ -31,21 +31,9 @@ type handle struct {
 	out  outbox
 	hint chan struct{} // told when a job seems to be done
 
-	end *kept.End
-}
-
-// ended is exit.json.
-type ended struct {
-	Run  string   `json:"run"`
-	Exit job.Exit `json:"exit"`
-}
-
-// stopped is stop.json: written before the container is stopped, so that
-// whoever sees its end knows why.
-type stopped struct {
-	Run    string `json:"run"`
-	Reason string `json:"reason"`
-	Detail string `json:"detail"`
+	// Wait's error is one of the engine's if it was away for too long; the
+	// container may run on, and Attach finds it.
+	*kept.End
 }
 
 // The reasons to stop a container.
@@ -59,27 +47,19 @@ func (h *handle) Where() runner.Where { return h.r.Where }
 
 // recorded looks whether somebody has seen the batch through.
 func (h *handle) recorded() (bool, error) {
-	var x ended
-	err := kept.ReadJSON(exitFile(h.d), &x)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && x.Run != h.r.Run {
-		return false, nil
-	}
+	x, err := own(h.d).Exit(h.r.Run)
 	if err != nil {
 		return false, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 	}
-	h.end.Set(x.Exit, nil)
-	return true, nil
-}
-
-// Wait implements runner.Handle. The error is one of the engine's if it was
-// away for too long; the container may run on, and Attach finds it.
-func (h *handle) Wait(ctx context.Context) (job.Exit, error) {
-	return h.end.Wait(ctx)
+	if x != nil {
+		h.Set(*x, nil)
+	}
+	return x != nil, nil
 }
 
 // Stop implements runner.Handle.
 func (h *handle) Stop(ctx context.Context) error {
-	if h.end.Over() {
+	if h.Over() {
 		return nil
 	}
 	return h.stop(ctx, byHandle, "")
@@ -92,7 +72,7 @@ func (h *handle) stop(ctx context.Context, reason, detail string) error {
 	case err != nil:
 		return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err)
 	}
-	err := kept.WriteJSON(stopFile(h.d), stopped{h.r.Run, reason, detail})
+	err := own(h.d).SetStop(kept.Stop{Run: h.r.Run, Reason: reason, Detail: detail})
 	grace := h.e.o.Grace
 	if reason == bySpace {
 		grace = 0 // it would go on writing
@@ -112,16 +92,6 @@ const (
 	measureEvery = 2 * time.Second
 )
 
-// What a trainer may write.
-const (
-	outcomeName     = "outcome.json"
-	predictionsName = "predictions.jsonl"
-	maxOutcome      = 8 << 20
-	maxPredictions  = 512 << 20
-	maxLog          = 64 << 20
-	maxEntries      = 100_000 // files and folders in out/
-)
-
 // age is how long ago the program began, by the engine's clock: that of this
 // machine may be another one, or have been set meanwhile.
 func (h *handle) age(ctx context.Context, started time.Time) time.Duration {
@@ -135,42 +105,32 @@ func (h *handle) age(ctx context.Context, started time.Time) time.Duration {
 	return max(0, now.Sub(started))
 }
 
-// watch sees the batch through: it copies the log, moves finished jobs out of
-// the scratch folder, keeps the limits, writes down how it ended, and removes
-// the container. Only one watcher in all processes does it at a time; the
-// others wait for what it writes down, or take its place.
-func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, error) {
+// Watch implements kept.Handle: it copies the log, moves finished jobs out of
+// the scratch folder, keeps the limits, writes down how the batch ended, and
+// removes the container. Only one watcher in all processes does it at a time;
+// the others wait for what it writes down, or take its place.
+func (h *handle) Watch(ctx context.Context, watching *flock.Flock) (job.Exit, error) {
 	if watching == nil {
-		watching = flock.New(lockFile(h.d))
-		for {
-			// Before the lock, whose file is made anew where the folder is being
-			// thrown away.
-			if over, err := h.recorded(); err != nil {
-				return job.Exit{}, err
-			} else if over {
-				return h.end.Wait(ctx)
-			}
-			got, err := watching.TryLock()
-			if over, rerr := h.recorded(); over || rerr != nil || err != nil && !os.IsNotExist(err) {
-				if got {
-					watching.Unlock()
-				}
-				if err := errors.Join(err, rerr); err != nil {
-					return job.Exit{}, err
-				}
-				return h.end.Wait(ctx)
-			}
-			if got {
-				break
-			}
-			if os.IsNotExist(err) {
-				return job.Exit{}, fmt.Errorf("batch %s: its folder is gone", h.b.ID.Short())
-			}
-			time.Sleep(kept.LockPoll)
+		lock, exit, err := own(h.d).Watch(h.r.Run)
+		if err != nil {
+			return job.Exit{}, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 		}
+		if exit != nil {
+			h.e.freeGPU(h.r.Run, h.r.Where.GPUs)
+			return *exit, nil
+		}
+		watching = lock
 	}
 	defer watching.Unlock()
+	exit, err := h.watch(ctx)
+	if err == nil {
+		h.e.freeGPU(h.r.Run, h.r.Where.GPUs)
+	}
+	return exit, err
+}
 
+// watch is Watch by the one who holds the lock.
+func (h *handle) watch(ctx context.Context) (job.Exit, error) {
 	st, err := h.c.Inspect(ctx)
 	if err != nil && !containers.IsKind(err, containers.Unreachable) && !containers.IsKind(err, containers.Gone) {
 		return job.Exit{}, err
@@ -242,10 +202,10 @@ func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, er
 			}
 		case m := <-measured:
 			measuring = false
-			if m.err == nil && (m.used > h.e.o.OutBytes || m.entries >= maxEntries) {
+			if m.err == nil && (m.used > h.e.o.OutBytes || m.entries >= kept.MaxEntries) {
 				wrote, allowed := fmt.Sprintf("%d MiB", m.used>>20), fmt.Sprintf("%d MiB", h.e.o.OutBytes>>20)
 				if m.entries > 0 {
-					wrote, allowed = fmt.Sprintf("%s in %d files", wrote, m.entries), fmt.Sprintf("%s in %d files", allowed, maxEntries)
+					wrote, allowed = fmt.Sprintf("%s in %d files", wrote, m.entries), fmt.Sprintf("%s in %d files", allowed, kept.MaxEntries)
 				}
 				stop(bySpace, fmt.Sprintf("it wrote %s; %s are allowed", wrote, allowed))
 			}
@@ -288,20 +248,19 @@ func (h *handle) conclude(ctx context.Context, x containers.Exit, gone bool) (jo
 	if n := x.Code - 128; n > 0 && n <= 64 {
 		exit.Code, exit.Signal = -1, n
 	}
-	var s stopped
-	err := kept.ReadJSON(stopFile(h.d), &s)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	s, err := own(h.d).Stop(h.r.Run)
+	if err != nil {
 		return job.Exit{}, err
 	}
 	switch {
-	case err == nil && s.Run == h.r.Run:
+	case s != nil:
 		exit.Stopped, exit.TimedOut, exit.Detail = true, s.Reason == byTime, s.Detail
 	case gone:
 		exit = job.Exit{Code: -1, Signal: int(syscall.SIGKILL), Stopped: true, Detail: "its container was removed by somebody else"}
 	case x.EngineLost && !x.OOMKilled && (exit.Signal == int(syscall.SIGKILL) || exit.Signal == int(syscall.SIGTERM)):
 		exit.Stopped, exit.Detail = true, "the Docker engine was restarted, and took its containers along"
 	}
-	if err := kept.WriteJSON(exitFile(h.d), ended{h.r.Run, exit}); err != nil {
+	if err := own(h.d).SetExit(h.r.Run, exit); err != nil {
 		return job.Exit{}, err
 	}
 	// From here on nothing can be lost. A container that the engine does not
@@ -315,12 +274,12 @@ func (h *handle) conclude(ctx context.Context, x containers.Exit, gone bool) (jo
 // copyLog copies what the program printed since its start, from the beginning:
 // over what an earlier watcher copied, which was the same.
 func (h *handle) copyLog(ctx context.Context) error {
-	events, err := kept.OpenLog(h.d.Events(), h.r.EventsFrom, maxLog)
+	events, err := kept.OpenLog(h.d.Events(), h.r.EventsFrom, kept.MaxLog)
 	if err != nil {
 		return err
 	}
 	defer events.Close()
-	log, err := kept.OpenLog(h.d.Log(), h.r.LogFrom, maxLog)
+	log, err := kept.OpenLog(h.d.Log(), h.r.LogFrom, kept.MaxLog)
 	if err != nil {
 		return err
 	}
@@ -335,15 +294,15 @@ func (h *handle) copyLog(ctx context.Context) error {
 func (h *handle) collect(ctx context.Context, final bool) error {
 	for _, j := range h.b.Jobs {
 		to := filepath.Join(h.d.Out(), string(j.ID))
-		if _, err := os.Lstat(filepath.Join(to, outcomeName)); err == nil {
+		if _, err := os.Lstat(filepath.Join(to, kept.Outcome)); err == nil {
 			continue
 		}
-		outcome, err := h.read(ctx, filepath.Join(string(j.ID), outcomeName))
+		outcome, err := h.read(ctx, filepath.Join(string(j.ID), kept.Outcome))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = h.take(ctx, filepath.Join(string(j.ID), predictionsName), filepath.Join(to, predictionsName))
+			err = h.take(ctx, filepath.Join(string(j.ID), kept.Predictions), filepath.Join(to, kept.Predictions))
 			if local, ok := errors.AsType[kept.LocalError](err); ok {
 				return fmt.Errorf("batch %s: %w", h.b.ID.Short(), local.Err)
 			}
@@ -363,7 +322,7 @@ func (h *handle) collect(ctx context.Context, final bool) error {
 				return err
 			}
 		}
-		if err := atomicfile.WriteBytes(filepath.Join(to, outcomeName), outcome); err != nil {
+		if err := atomicfile.WriteBytes(filepath.Join(to, kept.Outcome), outcome); err != nil {
 			return fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 		}
 	}
@@ -372,7 +331,7 @@ func (h *handle) collect(ctx context.Context, final bool) error {
 
 // read returns the content of an outcome in the out folder.
 func (h *handle) read(ctx context.Context, name string) ([]byte, error) {
-	f, err := h.out.open(ctx, name, maxOutcome)
+	f, err := h.out.open(ctx, name, job.MaxOutcome)
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +341,7 @@ func (h *handle) read(ctx context.Context, name string) ([]byte, error) {
 
 // take copies a file that may be missing out of the out folder.
 func (h *handle) take(ctx context.Context, name, to string) error {
-	f, err := h.out.open(ctx, name, maxPredictions)
+	f, err := h.out.open(ctx, name, job.MaxPredictions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

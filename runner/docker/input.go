@@ -66,7 +66,7 @@ func prepare(b job.Batch, d job.Dir, threads int, r reader) ([]containers.Mount,
 		if err := makeFolder(filepath.Join(scratchOut(d), string(j)), 0o777); err != nil {
 			return nil, err
 		}
-		if err := writeFor(filepath.Join(scratchOut(d), string(j), outcomeName), []byte(doneMark)); err != nil {
+		if err := writeFor(filepath.Join(scratchOut(d), string(j), kept.Outcome), []byte(doneMark)); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ const doneMark = "{}\n"
 // finished lists the jobs that are not to be done again.
 func finished(b job.Batch, d job.Dir) (done []job.ID, err error) {
 	for _, j := range b.Jobs {
-		_, err := hostile.ReadFile(d.Out(), filepath.Join(string(j.ID), outcomeName), maxOutcome)
+		_, err := hostile.ReadFile(d.Out(), filepath.Join(string(j.ID), kept.Outcome), job.MaxOutcome)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

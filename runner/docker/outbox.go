@@ -11,6 +11,7 @@ import (
 
 	"bench/containers"
 	"bench/internal/hostile"
+	"bench/runner/kept"
 )
 
 // outbox is the out folder of a batch, wherever it is. What lies in it is
@@ -36,7 +37,7 @@ func (f folderOut) open(_ context.Context, name string, max int64) (io.ReadClose
 }
 
 func (f folderOut) used(context.Context) (int64, int, error) {
-	return hostile.Usage(string(f), maxEntries)
+	return hostile.Usage(string(f), kept.MaxEntries)
 }
 
 func (f folderOut) remove(context.Context) error { return hostile.RemoveAll(string(f)) }

@@ -11,6 +11,7 @@ import (
 	"bench/internal/atomicfile"
 	"bench/runner"
 	"bench/runner/job"
+	"bench/runner/kept"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
 )
@@ -78,7 +79,7 @@ func TestRealTrainer(t *testing.T) {
 		t.Fatalf("outcome %+v, %v\n%s", o, err, l.read(d.Log()))
 	}
 	right := 0
-	lines := strings.Split(strings.TrimSpace(l.read(filepath.Join(d.Out(), string(b.Jobs[0].ID), predictionsName))), "\n")
+	lines := strings.Split(strings.TrimSpace(l.read(filepath.Join(d.Out(), string(b.Jobs[0].ID), kept.Predictions))), "\n")
 	for i, line := range lines {
 		var p struct{ ID, Label string }
 		if err := json.Unmarshal([]byte(line), &p); err != nil {

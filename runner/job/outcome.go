@@ -36,6 +36,13 @@ func (f Failure) Known() bool {
 	return false
 }
 
+// What a trainer may write of one job, in bytes: it may be running somebody
+// else's code.
+const (
+	MaxOutcome     = 8 << 20   // outcome.json
+	MaxPredictions = 512 << 20 // predictions.jsonl
+)
+
 // TrainerOutcome is OUT/JOB/outcome.json as a trainer writes it.
 type TrainerOutcome struct {
 	Version          int                `json:"protocol"`

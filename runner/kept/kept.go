@@ -13,12 +13,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"bench/internal/atomicfile"
 	"bench/runner/job"
-
-	"github.com/gofrs/flock"
 )
 
 // ReadJSON reads a file that WriteJSON wrote. A missing one is fs.ErrNotExist.
@@ -62,20 +59,6 @@ func Size(path string) int64 {
 func Absolute(d job.Dir) (job.Dir, error) {
 	abs, err := filepath.Abs(string(d))
 	return job.Dir(abs), err
-}
-
-// LockPoll is how often a lock is tried that another process holds.
-const LockPoll = 50 * time.Millisecond
-
-// LockStart waits until no other process starts a batch in the executor's own
-// folder in the batch's, which is made if it is not there.
-func LockStart(ctx context.Context, own string) (*flock.Flock, error) {
-	if err := os.MkdirAll(own, 0o700); err != nil {
-		return nil, err
-	}
-	lock := flock.New(filepath.Join(own, "start.lock"))
-	_, err := lock.TryLockContext(ctx, LockPoll)
-	return lock, err
 }
 
 // LocalError is an error of writing what is taken in, not of what was read.

@@ -134,25 +134,3 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%+v, %v", o, err)
 	}
 }
-
-// While one start has the lock, another waits; one that gives up gets an error.
-func TestLockStart(t *testing.T) {
-	own := filepath.Join(t.TempDir(), "not", "there")
-	first, err := LockStart(t.Context(), own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*LockPoll)
-	defer cancel()
-	if _, err := LockStart(ctx, own); err == nil {
-		t.Error("two starts at once")
-	}
-	if err := first.Unlock(); err != nil {
-		t.Fatal(err)
-	}
-	again, err := LockStart(t.Context(), own)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again.Unlock()
-}

@@ -33,20 +33,10 @@ type handle struct {
 
 	why string // it waits, as far as was told
 
-	end *kept.End
-}
-
-// over is exit.json.
-type over struct {
-	Run  string   `json:"run"`
-	Exit job.Exit `json:"exit"`
-}
-
-// stopped is stop.json: written before the Job is removed, so that whoever
-// misses it knows why.
-type stopped struct {
-	Run    string `json:"run"`
-	Detail string `json:"detail"`
+	// Wait's error is a *runner.PreconditionError if the batch can never run as
+	// things are, and its Job is removed then. Else it is one of the cluster if
+	// that was away for too long; the Job may run on, and Attach finds it.
+	*kept.End
 }
 
 func (h *handle) Where() runner.Where {
@@ -57,29 +47,19 @@ func (h *handle) Where() runner.Where {
 
 // recorded looks whether somebody has seen the batch through.
 func (h *handle) recorded() (bool, error) {
-	var x over
-	err := kept.ReadJSON(exitFile(h.d), &x)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && x.Run != h.r.Run {
-		return false, nil
-	}
+	x, err := own(h.d).Exit(h.r.Run)
 	if err != nil {
 		return false, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 	}
-	h.end.Set(x.Exit, nil)
-	return true, nil
-}
-
-// Wait implements runner.Handle. The error is a *runner.PreconditionError if
-// the batch can never run as things are, and its Job is removed then. Else it is
-// one of the cluster if that was away for too long; the Job may run on, and
-// Attach finds it.
-func (h *handle) Wait(ctx context.Context) (job.Exit, error) {
-	return h.end.Wait(ctx)
+	if x != nil {
+		h.Set(*x, nil)
+	}
+	return x != nil, nil
 }
 
 // Stop implements runner.Handle. It waits until nothing of the batch runs.
 func (h *handle) Stop(ctx context.Context) error {
-	if h.end.Over() {
+	if h.Over() {
 		return nil
 	}
 	fail := func(err error) error { return fmt.Errorf("batch %s cannot be stopped: %w", h.b.ID.Short(), err) }
@@ -108,7 +88,7 @@ func (h *handle) Stop(ctx context.Context) error {
 
 // stop removes the Job, which stays until its pods have ended.
 func (h *handle) stop(ctx context.Context, detail string) error {
-	if err := kept.WriteJSON(stopFile(h.d), stopped{h.r.Run, detail}); err != nil {
+	if err := own(h.d).SetStop(kept.Stop{Run: h.r.Run, Detail: detail}); err != nil {
 		return err
 	}
 	return h.c.delete(ctx, h.r.Job, h.r.Run, "Foreground")
@@ -131,32 +111,20 @@ const (
 	explainAfter = 20 * time.Second
 )
 
-// watch sees the batch through: it copies the log, takes finished jobs out of
-// the volume, keeps the limits, writes down how it ended, and removes the Job.
-// Only one watcher in all processes does it at a time; the others wait for
+// Watch implements kept.Handle: it copies the log, takes finished jobs out of
+// the volume, keeps the limits, writes down how the batch ended, and removes the
+// Job. Only one watcher in all processes does it at a time; the others wait for
 // what it writes down, or take its place.
-func (h *handle) watch(ctx context.Context, watching *flock.Flock) (job.Exit, error) {
+func (h *handle) Watch(ctx context.Context, watching *flock.Flock) (job.Exit, error) {
 	if watching == nil {
-		watching = flock.New(lockFile(h.d))
-		for {
-			got, err := watching.TryLock()
-			if over, rerr := h.recorded(); over || rerr != nil || err != nil && !os.IsNotExist(err) {
-				if got {
-					watching.Unlock()
-				}
-				if err := errors.Join(err, rerr); err != nil {
-					return job.Exit{}, err
-				}
-				return h.end.Wait(ctx)
-			}
-			if got {
-				break
-			}
-			if os.IsNotExist(err) {
-				return job.Exit{}, fmt.Errorf("batch %s: its folder is gone", h.b.ID.Short())
-			}
-			time.Sleep(kept.LockPoll)
+		lock, exit, err := own(h.d).Watch(h.r.Run)
+		if err != nil {
+			return job.Exit{}, fmt.Errorf("batch %s: %w", h.b.ID.Short(), err)
 		}
+		if exit != nil {
+			return *exit, nil
+		}
+		watching = lock
 	}
 	defer watching.Unlock()
 
@@ -302,15 +270,14 @@ func (h *handle) conclude(ctx context.Context, v view) (job.Exit, error) {
 	if v.phase == gone {
 		exit = job.Exit{Code: -1, Signal: int(syscall.SIGKILL), Stopped: true, Detail: "its Job was removed by somebody else"}
 	}
-	var s stopped
-	err := kept.ReadJSON(stopFile(h.d), &s)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	stop, err := own(h.d).Stop(h.r.Run)
+	if err != nil {
 		return job.Exit{}, err
 	}
-	if err == nil && s.Run == h.r.Run && v.phase != lost {
-		exit.Stopped, exit.TimedOut, exit.OOMKilled, exit.Detail = true, false, false, s.Detail
+	if stop != nil && v.phase != lost {
+		exit.Stopped, exit.TimedOut, exit.OOMKilled, exit.Detail = true, false, false, stop.Detail
 	}
-	if err := kept.WriteJSON(exitFile(h.d), over{h.r.Run, exit}); err != nil {
+	if err := own(h.d).SetExit(h.r.Run, exit); err != nil {
 		return job.Exit{}, err
 	}
 	// From here on nothing can be lost. What is not removed now is removed by
@@ -327,7 +294,7 @@ func (h *handle) clean(ctx context.Context) error {
 }
 
 func (h *handle) cleanLocal() error {
-	return errors.Join(kept.Remove(exitFile(h.d)), kept.Remove(stopFile(h.d)), hostile.RemoveAll(fetched(h.d)))
+	return errors.Join(own(h.d).Clear(), hostile.RemoveAll(fetched(h.d)))
 }
 
 func (h *handle) cleanScratch(ctx context.Context) error {
@@ -366,7 +333,7 @@ func (h *handle) collect(ctx context.Context, final bool) error {
 // take takes one job, if it is there.
 func (h *handle) take(from string, id job.ID, final bool) error {
 	to := filepath.Join(h.d.Out(), string(id))
-	outcome, err := hostile.ReadFile(from, filepath.Join(string(id), kept.Outcome), kept.MaxOutcome)
+	outcome, err := hostile.ReadFile(from, filepath.Join(string(id), kept.Outcome), job.MaxOutcome)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -390,7 +357,7 @@ func (h *handle) take(from string, id job.ID, final bool) error {
 
 // copyOut copies a file that may be missing out of the volume.
 func copyOut(from, name, to string) error {
-	f, err := hostile.Open(from, name, kept.MaxResults)
+	f, err := hostile.Open(from, name, job.MaxPredictions)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

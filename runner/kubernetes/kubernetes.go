@@ -15,7 +15,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -24,8 +23,6 @@ import (
 	"bench/runner"
 	"bench/runner/job"
 	"bench/runner/kept"
-
-	"github.com/gofrs/flock"
 )
 
 // Name is what records call this executor.
@@ -114,21 +111,21 @@ func (o *Options) fill() {
 // Executor implements runner.Executor. Close ends what it started on this
 // machine, and no batch.
 type Executor struct {
-	o Options
+	o       Options
+	batches kept.Batches[*handle]
 
 	mu        sync.Mutex
 	namespace string // of batches that are started; "": not asked for yet
 	clusters  map[Place]*cluster
-	handles   map[string]*handle // of batches that run, by folder and batch
-	checked   bool               // the namespace has what batches need
-	gpus      *bool              // whether there are any; nil: not asked yet
+	checked   bool  // the namespace has what batches need
+	gpus      *bool // whether there are any; nil: not asked yet
 	said      map[string]time.Time
 }
 
 // New returns an executor.
 func New(o Options) *Executor {
 	o.fill()
-	return &Executor{o: o, clusters: map[Place]*cluster{}, handles: map[string]*handle{}, said: map[string]time.Time{}}
+	return &Executor{o: o, clusters: map[Place]*cluster{}, said: map[string]time.Time{}}
 }
 
 // Close ends the children of this executor.
@@ -204,28 +201,10 @@ func (e *Executor) Start(ctx context.Context, b job.Batch, d job.Dir) (runner.Ha
 	if err != nil {
 		return nil, err
 	}
-	starting, err := kept.LockStart(ctx, own(d))
+	h, err := e.batches.Start(ctx, own(d), b, d, func() (*handle, error) { return e.attach(ctx, b, d) }, func() (*handle, error) { return e.launch(ctx, b, d) })
 	if err != nil {
 		return nil, err
 	}
-	defer starting.Unlock()
-
-	if h, err := e.attach(ctx, b, d); err == nil && !h.end.Over() {
-		return h, nil
-	} else if err != nil && !errors.Is(err, runner.ErrNotFound) {
-		return nil, err
-	}
-	// Whoever watched over an earlier start may still be cleaning up.
-	watching := flock.New(lockFile(d))
-	if _, err := watching.TryLockContext(ctx, kept.LockPoll); err != nil {
-		return nil, err
-	}
-	h, err := e.launch(ctx, b, d)
-	if err != nil {
-		watching.Unlock()
-		return nil, err
-	}
-	e.follow(h, watching)
 	return h, nil
 }
 
@@ -242,7 +221,7 @@ func (e *Executor) launch(ctx context.Context, b job.Batch, d job.Dir) (_ *handl
 	o := e.o
 	o.Place = c.place
 	run := rand.Text()
-	h := &handle{e: e, c: c, d: d, b: b, end: kept.NewEnd(), r: record{
+	h := &handle{e: e, c: c, d: d, b: b, End: kept.NewEnd(), r: record{
 		Schema: recordSchema, Batch: b.ID, Run: run, Place: c.place, Job: o.jobName(b.ID), Folder: o.runFolder(b.ID, run),
 		Where:   runner.Where{Executor: Name, Host: c.host(), Image: o.Image},
 		LogFrom: kept.Size(d.Log()), EventsFrom: kept.Size(d.Events()),
@@ -347,29 +326,23 @@ func (e *Executor) Attach(ctx context.Context, b job.Batch, d job.Dir) (runner.H
 }
 
 func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle, error) {
-	e.mu.Lock()
-	h := e.handles[key(b, d)]
-	e.mu.Unlock()
-	if h != nil {
+	if h := e.batches.Get(b, d); h != nil {
 		return h, nil
 	}
 	notFound := fmt.Errorf("batch %s: %w", b.ID.Short(), runner.ErrNotFound)
 	var r record
-	err := kept.ReadJSON(d.Executor(), &r)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, notFound
-	case err != nil:
-		return nil, fmt.Errorf("batch %s: %w", b.ID.Short(), err)
-	case r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema:
+	if err := kept.ReadRecord(b, d, &r); err != nil {
+		return nil, err
+	}
+	if r.Batch != b.ID || r.Where.Executor != Name || r.Schema != recordSchema {
 		return nil, notFound
 	}
-	h = &handle{e: e, c: e.cluster(r.Place), d: d, b: b, r: r, end: kept.NewEnd()}
+	h := &handle{e: e, c: e.cluster(r.Place), d: d, b: b, r: r, End: kept.NewEnd()}
 	if over, err := h.recorded(); err != nil || over {
 		return h, err
 	}
 	var v view
-	err = h.c.persist(ctx, min(10*time.Second, e.o.Patience), func() (err error) {
+	err := h.c.persist(ctx, min(10*time.Second, e.o.Patience), func() (err error) {
 		v, err = h.c.view(ctx, r.Job, r.Run)
 		return err
 	})
@@ -391,26 +364,8 @@ func (e *Executor) attach(ctx context.Context, b job.Batch, d job.Dir) (*handle,
 		}
 		return nil, errors.Join(notFound, h.clean(ctx), kept.Remove(d.Executor()))
 	}
-	e.follow(h, nil)
+	e.batches.Follow(b, d, h, nil)
 	return h, nil
-}
-
-// follow starts watching over h. watching is its lock if it is held already.
-// There is one follower for a batch in this executor.
-func (e *Executor) follow(h *handle, watching *flock.Flock) {
-	e.mu.Lock()
-	e.handles[key(h.b, h.d)] = h
-	e.mu.Unlock()
-	go func() {
-		// Not the context of Start or Wait: those end the waiting only.
-		x, err := h.watch(context.Background(), watching)
-		e.mu.Lock()
-		if e.handles[key(h.b, h.d)] == h {
-			delete(e.handles, key(h.b, h.d))
-		}
-		e.mu.Unlock()
-		h.end.Set(x, err)
-	}()
 }
 
 // notice says a sentence, each once in a while.
@@ -430,11 +385,6 @@ func (e *Executor) notice(s string) {
 	}
 }
 
-func key(b job.Batch, d job.Dir) string { return string(b.ID) + " " + string(d) }
-
-// The files of a batch beside those of job.Dir.
-func own(d job.Dir) string      { return filepath.Join(string(d), "kubernetes") }
-func lockFile(d job.Dir) string { return filepath.Join(own(d), "lock") }
-func exitFile(d job.Dir) string { return filepath.Join(own(d), "exit.json") }
-func stopFile(d job.Dir) string { return filepath.Join(own(d), "stop.json") }
-func fetched(d job.Dir) string  { return filepath.Join(own(d), "out") }
+// The folders of a batch beside those of job.Dir.
+func own(d job.Dir) kept.Folder { return kept.Folder(filepath.Join(string(d), "kubernetes")) }
+func fetched(d job.Dir) string  { return filepath.Join(string(own(d)), "out") }

@@ -292,7 +292,7 @@ func unpack(in io.Reader, dir string) error {
 		if err != nil {
 			return err
 		}
-		if h.Size > kept.MaxResults {
+		if h.Size > job.MaxPredictions {
 			err = f.Truncate(h.Size)
 		} else {
 			_, err = io.Copy(f, t)

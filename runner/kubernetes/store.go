@@ -278,7 +278,7 @@ func (s *store) plan(ctx context.Context, r order) ([]byte, error) {
 		return u
 	}
 	p := plan{Files: []planFile{}, Excess: sign(http.MethodPut, r.out+"/"+excessName), Limits: map[string]int64{
-		kept.Outcome: kept.MaxOutcome, kept.Predictions: kept.MaxResults, "bytes": s.o.OutBytes, "entries": kept.MaxEntries,
+		kept.Outcome: job.MaxOutcome, kept.Predictions: job.MaxPredictions, "bytes": s.o.OutBytes, "entries": kept.MaxEntries,
 	}}
 	s.mu.Lock()
 	for _, folder := range [][2]string{{"in", r.in}, {"out", r.out}, {"model", r.model}} {
@@ -395,7 +395,7 @@ func (s *store) download(ctx context.Context, from string, objects map[string]in
 			continue
 		}
 		to := filepath.Join(part, name)
-		if size > kept.MaxResults { // whoever reads the folder refuses it
+		if size > job.MaxPredictions { // whoever reads the folder refuses it
 			if err := errors.Join(os.WriteFile(to, nil, 0o600), os.Truncate(to, size)); err != nil {
 				return err
 			}
@@ -418,7 +418,7 @@ func (s *store) downloadFile(ctx context.Context, name, to string) error {
 	if err != nil {
 		return err
 	}
-	if n, err := io.Copy(out, io.LimitReader(in, kept.MaxResults+1)); err != nil {
+	if n, err := io.Copy(out, io.LimitReader(in, job.MaxPredictions+1)); err != nil {
 		out.Close()
 		return &awayError{fmt.Errorf("%s was cut after %d bytes: %w", name, n, err), storeName}
 	}

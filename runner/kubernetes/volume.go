@@ -218,7 +218,7 @@ func (c *cluster) fill(ctx context.Context, b job.Batch, d job.Dir, run string, 
 	for _, j := range b.Jobs {
 		// What is done already is not done again; the trainer looks for this file.
 		name := string(j.ID) + "/" + kept.Outcome
-		_, err := hostile.ReadFile(d.Out(), filepath.FromSlash(name), kept.MaxOutcome)
+		_, err := hostile.ReadFile(d.Out(), filepath.FromSlash(name), job.MaxOutcome)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
