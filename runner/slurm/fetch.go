@@ -18,6 +18,7 @@ import (
 	"bench/internal/atomicfile"
 	"bench/internal/hostile"
 	"bench/internal/sshlink"
+	"bench/runner/job"
 	"bench/runner/kept"
 )
 
@@ -334,7 +335,7 @@ func (b *bringer) job(h *handle, name, rest string, x *tar.Header, in io.Reader)
 	if err != nil {
 		return err
 	}
-	if x.Size > kept.MaxResults {
+	if x.Size > job.MaxPredictions {
 		err = f.Truncate(x.Size)
 	} else {
 		_, err = io.Copy(f, in)
