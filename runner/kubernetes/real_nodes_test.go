@@ -35,6 +35,16 @@ func (l *lab) lose(node string) {
 	l.script("lose", node)
 }
 
+// told waits for what the pod said of its first job: when its node is lost,
+// nothing more comes.
+func (l *lab) told(d job.Dir) {
+	l.Helper()
+	l.eventually("the pod's words are here", time.Minute, func() bool {
+		text, err := os.ReadFile(d.Events())
+		return err == nil && strings.Contains(string(text), `"event":"start"`)
+	})
+}
+
 // eventually waits for something to be true.
 func (l *lab) eventually(what string, within time.Duration, true func() bool) {
 	l.Helper()
@@ -116,6 +126,7 @@ func TestRealNodes(t *testing.T) {
 				o.Tolerations = []Toleration{{Key: "node.kubernetes.io/unreachable", Operator: "Exists", Effect: "NoExecute", TolerationSeconds: &soon}}
 			})
 			old := l.pod(b, d)
+			l.told(d)
 			l.lose("2")
 			x, err := l.ends(h)
 			if err != nil || !x.Stopped || x.TimedOut || !strings.Contains(x.Detail, "node-2 does not answer") {
@@ -142,6 +153,7 @@ func TestRealNodes(t *testing.T) {
 			l.kubectl("", "cordon", "node-1")
 			h, b, d := l.batch(stub.Script{Pause: 6 * time.Second}, nil)
 			l.pod(b, d)
+			l.told(d)
 			l.kubectl("", "uncordon", "node-1")
 			l.lose("2")
 			l.kubectl("", "delete", "node", "node-2")
