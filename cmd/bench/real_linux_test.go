@@ -57,21 +57,21 @@ const localEngine = "unix:///var/run/docker.sock"
 
 // sweep writes the file of a sweep, to which places adds lines. Batches by model
 // start the trainer six times only: loading torch takes longer than these trainings.
-func (lab *realLab) sweep(t *testing.T, hosts, batch, places string) *realSweep {
+func (lab *realLab) sweep(t *testing.T, hosts, places string) *realSweep {
 	t.Helper()
 	s := &realSweep{cli: newCLI(t), hosts: hosts}
 	s.l, s.limit = &ledger{p: s.cli}, 40*time.Minute
 	s.file = filepath.Join(t.TempDir(), "sweep.yaml")
-	put(t, s.file, "suite: sample\nseeds: 3\nbatch: "+batch+"\nprotocol: smoke\nset: [max_steps=10, eval_steps=10, learning_rate=0.01]\nthreads: 1\nmemory: 3g\nmodels:"+lab.models+places)
+	put(t, s.file, "suite: sample\nseeds: 3\nbatch: model\nprotocol: smoke\nset: [max_steps=10, eval_steps=10, learning_rate=0.01]\nthreads: 1\nmemory: 3g\nmodels:"+lab.models+places)
 	return s
 }
 
 // two is a sweep on this machine's engine, which is shown folders, and on
 // another one at this address, to which everything is sent.
-func (lab *realLab) two(t *testing.T, far, batch string) *realSweep {
+func (lab *realLab) two(t *testing.T, far string) *realSweep {
 	t.Helper()
-	return lab.sweep(t, "near="+localEngine+",far="+far, batch,
-		"executor: docker\npatience: 20s\nhosts:\n  - {name: near, address: "+localEngine+", slots: 1}\n  - {name: far, address: '"+far+"', slots: 1, transfer: copy}\n")
+	return lab.sweep(t, "near="+localEngine+",far="+far,
+		"executor: docker\npatience: 20s\nhosts:\n  - {name: near, address: "+localEngine+", slots: 2}\n  - {name: far, address: '"+far+"', slots: 2, transfer: copy}\n")
 }
 
 // check holds a sweep that has ended against the one on one host. again says
@@ -191,7 +191,7 @@ func TestRealSweep(t *testing.T) {
 	}
 	lab.models += "\n"
 
-	one := lab.sweep(t, localEngine, "model", "executor: docker\nhosts: ["+localEngine+"]\nslots: 2\n")
+	one := lab.sweep(t, localEngine, "executor: docker\nhosts: ["+localEngine+"]\nslots: 4\n")
 	one.run(0, "sweep", one.file)
 	lab.whole = one.predictions()
 	different := map[string]bool{}
@@ -207,19 +207,30 @@ func TestRealSweep(t *testing.T) {
 		name string
 		f    func(t *testing.T)
 	}{
-		{"in processes", func(t *testing.T) {
-			s := lab.sweep(t, "", "model", "executor: process\nslots: 2\ndevice: cpu\npython: "+lab.python+"\n")
+		{"two hosts", func(t *testing.T) {
+			s := lab.two(t, lab.far.Host)
 			s.run(0, "sweep", s.file)
 			s.check(lab, false)
 		}},
-		{"two hosts", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host, "seed") // what one start runs must not matter
-			s.run(0, "sweep", s.file)
+		{"bench is killed", func(t *testing.T) {
+			s := lab.two(t, lab.far.Host)
+			if _, made := s.soak(15, 4*time.Second, s.l.look, "sweep", s.file); made != 15 {
+				t.Errorf("all was done after %d kills", made)
+			}
 			s.check(lab, false)
+		}},
+		{"a host dies", func(t *testing.T) {
+			s := lab.two(t, lab.far.Host)
+			s.disturb(1, 12, func() {
+				lab.far.PowerCut()
+				time.Sleep(30 * time.Second)
+				lab.far.Up()
+			})
+			s.check(lab, true)
 		}},
 		{"Slurm", func(t *testing.T) {
 			c := slurmCluster(t)
-			s := lab.sweep(t, "", "model", "executor: slurm\ndevice: cpu\npython: "+lab.python+"\nslurm: {partition: gpu, poll: 500ms}\n")
+			s := lab.sweep(t, "", "executor: slurm\nslots: 4\ndevice: cpu\npython: "+lab.python+"\nslurm: {partition: gpu, poll: 500ms}\n")
 			s.env = []string{"SLURM_CONF=" + c.Conf}
 			s.disturb(2, 20, func() { // one node's daemon, then the other's
 				i := len(s.stored("outcome.json")) / 40 % 2
@@ -231,24 +242,13 @@ func TestRealSweep(t *testing.T) {
 			})
 			s.check(lab, false)
 		}},
-		{"bench is killed", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host, "model")
-			if _, made := s.soak(15, 4*time.Second, s.l.look, "sweep", s.file); made != 15 {
-				t.Errorf("all was done after %d kills", made)
-			}
+		{"in processes", func(t *testing.T) {
+			s := lab.sweep(t, "", "executor: process\nslots: 4\ndevice: cpu\npython: "+lab.python+"\n")
+			s.run(0, "sweep", s.file)
 			s.check(lab, false)
 		}},
-		{"a host dies", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host, "model")
-			s.disturb(1, 12, func() {
-				lab.far.PowerCut()
-				time.Sleep(30 * time.Second)
-				lab.far.Up()
-			})
-			s.check(lab, true)
-		}},
 		{"an engine is killed", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host, "model")
+			s := lab.two(t, lab.far.Host)
 			s.disturb(5, 8, func() {
 				lab.far.Kill()
 				time.Sleep(rand.N(3 * time.Second))
@@ -259,7 +259,7 @@ func TestRealSweep(t *testing.T) {
 		{"the connection is cut", func(t *testing.T) {
 			server := containertest.StartSSH(t)
 			tunnels := t.TempDir()
-			s := lab.two(t, "ssh://engine"+strings.TrimPrefix(lab.far.Host, "unix://"), "model")
+			s := lab.two(t, "ssh://engine"+strings.TrimPrefix(lab.far.Host, "unix://"))
 			s.env = []string{"XDG_RUNTIME_DIR=" + tunnels}
 			n := 0
 			s.disturb(10, 5, func() {
