@@ -62,16 +62,17 @@ func (lab *realLab) sweep(t *testing.T, hosts, places string) *realSweep {
 	s := &realSweep{cli: newCLI(t), hosts: hosts}
 	s.l, s.limit = &ledger{p: s.cli}, 40*time.Minute
 	s.file = filepath.Join(t.TempDir(), "sweep.yaml")
-	put(t, s.file, "suite: sample\nseeds: 3\nbatch: model\nprotocol: smoke\nset: [max_steps=10, eval_steps=10, learning_rate=0.01]\nthreads: 1\nmemory: 3g\nmodels:"+lab.models+places)
+	put(t, s.file, "suite: sample\nseeds: 3\nbatch: model\nprotocol: smoke\nset: [max_steps=40, eval_steps=40, learning_rate=0.005]\nthreads: 1\nmemory: 3g\nmodels:"+lab.models+places)
 	return s
 }
 
 // two is a sweep on this machine's engine, which is shown folders, and on
-// another one at this address, to which everything is sent.
-func (lab *realLab) two(t *testing.T, far string) *realSweep {
+// another one at this address, to which everything is sent. options are
+// further lines of the sweep's file.
+func (lab *realLab) two(t *testing.T, far, options string) *realSweep {
 	t.Helper()
 	return lab.sweep(t, "near="+localEngine+",far="+far,
-		"executor: docker\npatience: 20s\nhosts:\n  - {name: near, address: "+localEngine+", slots: 2}\n  - {name: far, address: '"+far+"', slots: 2, transfer: copy}\n")
+		options+"executor: docker\nhosts:\n  - {name: near, address: "+localEngine+", slots: 2}\n  - {name: far, address: '"+far+"', slots: 2, transfer: copy}\n")
 }
 
 // check holds a sweep that has ended against the one on one host. again says
@@ -208,19 +209,19 @@ func TestRealSweep(t *testing.T) {
 		f    func(t *testing.T)
 	}{
 		{"two hosts", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host)
+			s := lab.two(t, lab.far.Host, "")
 			s.run(0, "sweep", s.file)
 			s.check(lab, false)
 		}},
 		{"bench is killed", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host)
+			s := lab.two(t, lab.far.Host, "")
 			if _, made := s.soak(15, 4*time.Second, s.l.look, "sweep", s.file); made != 15 {
 				t.Errorf("all was done after %d kills", made)
 			}
 			s.check(lab, false)
 		}},
 		{"a host dies", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host)
+			s := lab.two(t, lab.far.Host, "patience: 20s\n")
 			s.disturb(1, 12, func() {
 				lab.far.PowerCut()
 				time.Sleep(30 * time.Second)
@@ -248,7 +249,7 @@ func TestRealSweep(t *testing.T) {
 			s.check(lab, false)
 		}},
 		{"an engine is killed", func(t *testing.T) {
-			s := lab.two(t, lab.far.Host)
+			s := lab.two(t, lab.far.Host, "")
 			s.disturb(5, 8, func() {
 				lab.far.Kill()
 				time.Sleep(rand.N(3 * time.Second))
@@ -259,7 +260,7 @@ func TestRealSweep(t *testing.T) {
 		{"the connection is cut", func(t *testing.T) {
 			server := containertest.StartSSH(t)
 			tunnels := t.TempDir()
-			s := lab.two(t, "ssh://engine"+strings.TrimPrefix(lab.far.Host, "unix://"))
+			s := lab.two(t, "ssh://engine"+strings.TrimPrefix(lab.far.Host, "unix://"), "")
 			s.env = []string{"XDG_RUNTIME_DIR=" + tunnels}
 			n := 0
 			s.disturb(10, 5, func() {
