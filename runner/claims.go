@@ -17,6 +17,7 @@ import (
 	"bench/datasets"
 	"bench/internal/atomicfile"
 	"bench/internal/hostile"
+	"bench/internal/procid"
 	"bench/runner/job"
 
 	"github.com/gofrs/flock"
@@ -241,6 +242,10 @@ var errClaimed = errors.New("is run by another bench process")
 type beginning struct {
 	Time  time.Time `json:"time"`
 	Where Where     `json:"where"`
+	// Boot and Up are the same moment on the clock of the machine that nobody can
+	// set: its boot, and the time since, in nanoseconds. Empty: not known.
+	Boot string        `json:"boot,omitempty"`
+	Up   time.Duration `json:"up,omitempty"`
 }
 
 func startedPath(d job.Dir) string { return filepath.Join(string(d), "started.json") }
@@ -259,18 +264,28 @@ func (c *claim) starting(at time.Time, e Executor) error {
 // start notes when and where the batch began. An empty where says that its
 // executor is being asked to start it.
 func (c *claim) start(at time.Time, where Where) error {
-	text, err := json.Marshal(beginning{at, where})
+	b := beginning{Time: at, Where: where}
+	if boot, up, err := procid.Up(); err == nil {
+		b.Boot, b.Up = boot, up-time.Since(at)
+	}
+	text, err := json.Marshal(b)
 	if err != nil {
 		return err
 	}
 	return c.home.write(startedPath(c.dir), text)
 }
 
-// begun returns what start noted, as far as it is there.
+// begun returns what start noted, as far as it is there. Where the clock was set
+// meanwhile, the time is that of the clock as it goes now.
 func (c *claim) begun() (time.Time, Where) {
 	var b beginning
 	if text, err := os.ReadFile(startedPath(c.dir)); err == nil {
 		json.Unmarshal(text, &b) // half of it is better than an outcome without
+	}
+	if boot, up, err := procid.Up(); err == nil && boot == b.Boot {
+		if at := time.Now().Add(b.Up - up); at.Sub(b.Time).Abs() > time.Second {
+			b.Time = at
+		}
 	}
 	return b.Time, b.Where
 }

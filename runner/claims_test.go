@@ -1,14 +1,17 @@
 package runner
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"bench/internal/atomicfile"
+	"bench/internal/procid"
 	"bench/runner/job"
 )
 
@@ -158,5 +161,38 @@ func TestTornManifest(t *testing.T) {
 		if c, err = h.create(b, specs, "process", 1, 0, nothing); err != nil {
 			t.Errorf("%s: the same jobs again: %v", name, err)
 		}
+	}
+}
+
+// When a batch began is right on whatever the clock shows now.
+func TestBegunThoughTheClockWasSet(t *testing.T) {
+	boot, up, err := procid.Up()
+	if err != nil {
+		t.Skip(err)
+	}
+	c := &claim{dir: job.Dir(t.TempDir()), home: homeAt(t.TempDir())}
+	wrong := time.Date(2098, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, b := range []beginning{
+		{Time: wrong, Boot: boot, Up: up - time.Minute},                              // the clock was set since
+		{Time: time.Now().Add(-time.Minute)},                                         // of a machine that has no such clock
+		{Time: time.Now().Add(-time.Minute), Boot: "another", Up: up - 24*time.Hour}, // of another machine
+	} {
+		text, err := json.Marshal(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(startedPath(c.dir), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if at, _ := c.begun(); time.Since(at).Round(10*time.Second) != time.Minute {
+			t.Errorf("%+v: began %v ago", b, time.Since(at))
+		}
+	}
+	if err := c.start(time.Now().Add(-time.Hour), Where{}); err != nil {
+		t.Fatal(err)
+	}
+	var b beginning
+	if text, err := os.ReadFile(startedPath(c.dir)); err != nil || json.Unmarshal(text, &b) != nil || b.Boot != boot || (up-b.Up).Round(time.Minute) != time.Hour {
+		t.Errorf("started.json: %v: %+v, up %v", err, b, up)
 	}
 }

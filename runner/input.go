@@ -97,6 +97,7 @@ func (h home) input(set *datasets.Dataset) (string, error) {
 		return "", err
 	}
 	if err := os.Rename(part, dir); err != nil {
+		atomicfile.Fresh(h.inputs())
 		if _, there := os.Stat(dir); there == nil { // another one was faster
 			return dir, nil
 		}

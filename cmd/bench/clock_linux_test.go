@@ -79,8 +79,13 @@ func TestMachinesClock(t *testing.T) {
 		}
 	}
 	losses, err := results.OpenLosses(p.home).Read()
-	if err != nil || len(losses) != 0 {
-		t.Errorf("%d losses, though no attempt was cut off: %v", len(losses), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range losses { // of baselines, which run in bench itself and die with it
+		if took := l.Ended.Sub(l.Started); l.Executor == "process" || took < 0 || took > limit || l.Usage.WallSeconds > limit.Seconds() {
+			t.Errorf("lost: %+v", l)
+		}
 	}
 
 	// A limit that is reached ends the batch when it is.

@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"scoring/results":    {"scoring", "internal/atomicfile"},
 	"tasks":              {"tasks", "datasets", "scoring"},
 	"runner/job":         {"internal/atomicfile"},
-	"runner":             {"runner/job", "runner/schedule", "tasks", "datasets", "scoring", "internal/atomicfile", "internal/hostile"},
+	"runner":             {"runner/job", "runner/schedule", "tasks", "datasets", "scoring", "internal/atomicfile", "internal/hostile", "internal/procid"},
 	"runner/runnertest":  {"runner", "runner/job", "datasets", "internal"},
 	"runner/baseline":    {"runner", "runner/job", "datasets", "internal/atomicfile"},
 	"runner/process":     {"runner", "runner/job", "runner/kept", "runner/runnertest", "containers/trainer", "internal"},

@@ -6,11 +6,15 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Self returns the identity of the calling process.
 func Self() (ID, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := bootID()
 	if err != nil {
 		return ID{}, err
 	}
@@ -22,8 +26,27 @@ func Self() (ID, error) {
 	if err != nil {
 		return ID{}, err
 	}
-	return ID{PID: os.Getpid(), Start: st.Start, Boot: strings.TrimSpace(string(boot)), PIDs: pids}, nil
+	return ID{PID: os.Getpid(), Start: st.Start, Boot: boot, PIDs: pids}, nil
 }
+
+// Up names the boot of the machine, and says how long ago it was: time that goes on
+// while the machine sleeps, and that setting the clock does not change.
+func Up() (boot string, since time.Duration, err error) {
+	if boot, err = bootID(); err != nil {
+		return "", 0, err
+	}
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
+		return "", 0, err
+	}
+	return boot, time.Duration(t.Nano()), nil
+}
+
+// bootID is random at each boot of the machine.
+var bootID = sync.OnceValues(func() (string, error) {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(b)), err
+})
 
 // Runs says whether the process that id names runs in this boot and pid
 // namespace. A zombie does not run.

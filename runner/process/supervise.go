@@ -84,7 +84,8 @@ type supervisor struct {
 	o       order
 	stop    <-chan os.Signal
 	r       record
-	exit    *os.File // becomes exit.json
+	begun   time.Time // as r.Started, but on the clock that is never set
+	exit    *os.File  // becomes exit.json
 	trainer *exec.Cmd
 	ooms    uint64 // kills of the kernel's out-of-memory killer before the start
 }
@@ -114,8 +115,9 @@ func (s *supervisor) begin() (state string, err error) {
 	if err != nil {
 		return replyFailed, err
 	}
+	s.begun = time.Now()
 	s.r = record{Schema: recordSchema, Batch: s.o.Batch, Run: rand.Text(), Process: me, Command: s.o.Argv,
-		Scratch: scratch, Started: time.Now().UTC(), Where: s.o.Where}
+		Scratch: scratch, Started: s.begun.UTC(), Where: s.o.Where}
 	defer func() {
 		if state != replyStarted {
 			os.RemoveAll(scratch)
@@ -174,7 +176,7 @@ func (s *supervisor) watch() job.Exit {
 	var x job.Exit
 	var deadline, kill <-chan time.Time
 	if s.o.Time > 0 {
-		deadline = time.After(time.Until(s.r.Started.Add(s.o.Time)))
+		deadline = time.After(time.Until(s.begun.Add(s.o.Time)))
 	}
 	var memory <-chan time.Time
 	if s.o.MemoryBytes > 0 {
