@@ -23,10 +23,10 @@ type screen struct {
 	json *json.Encoder // nil: for people
 
 	mu      sync.Mutex
-	begun   time.Time
+	pace    pace
+	left    float64 // see runner.Event
 	done    int
 	total   int
-	cached  int
 	failed  int
 	batches map[job.ID]*batchView
 	order   []job.ID
@@ -44,7 +44,7 @@ type batchView struct {
 }
 
 func newScreen(stdout, stderr io.Writer, asJSON bool, metrics func(string) (scoring.Metric, bool)) *screen {
-	s := &screen{term: ui.New(stderr), begun: time.Now(), batches: map[job.ID]*batchView{}, metrics: metrics, stop: make(chan struct{})}
+	s := &screen{term: ui.New(stderr), pace: pace{began: time.Now()}, batches: map[job.ID]*batchView{}, metrics: metrics, stop: make(chan struct{})}
 	if asJSON {
 		s.json = json.NewEncoder(stdout)
 		s.json.SetEscapeHTML(false)
@@ -85,7 +85,7 @@ func (s *screen) event(e runner.Event) {
 	}
 	switch e.Type {
 	case "plan":
-		s.done, s.cached, s.total = e.Done, e.Done, e.Total
+		s.done, s.total = e.Done, e.Total
 	case "attach", "start":
 		v := &batchView{model: e.Model}
 		if e.Where != nil {
@@ -103,7 +103,12 @@ func (s *screen) event(e runner.Event) {
 			v.dataset, v.seed, v.step, v.loss = e.Dataset, e.Seed, e.Step, e.Loss
 		}
 	case "job":
-		s.done = e.Done
+		s.done, s.left = e.Done, e.Left
+		seconds := e.Seconds
+		if e.Used != nil { // what estimates are made of
+			seconds = e.Used.WallSeconds
+		}
+		s.pace.ended(time.Now(), seconds)
 		if e.State != job.OK {
 			s.failed++
 		}
@@ -164,9 +169,10 @@ func (s *screen) draw() {
 	if s.failed > 0 {
 		head += fmt.Sprintf("  %d failed", s.failed)
 	}
-	elapsed := time.Since(s.begun)
-	head += "  " + showSeconds(elapsed.Seconds())
-	if rest := left(elapsed, s.done-s.cached, s.total-s.done); rest > 0 {
+	now := time.Now()
+	head += "  " + showSeconds(now.Sub(s.pace.began).Seconds())
+	work, jobs := s.pace.lately(now)
+	if rest := remaining(work, jobs, s.left, s.total-s.done); rest > 0 {
 		head += "  ETA " + showSeconds(rest)
 	}
 	lines := []string{head}

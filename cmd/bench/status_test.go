@@ -151,9 +151,9 @@ func TestStatusOfTwoProcesses(t *testing.T) {
 		put(t, filepath.Join(runs, name+".lock"), "")
 	}
 	// A had 10 jobs to begin with and 4 h of a GPU; B and C began when more had ended.
-	process("a", "ha", "running", `"done":30,"cached":10,"ran":20,"failed":1,"batches":2,"used_before":{"gpu_seconds":14400,"wall_seconds":14400,"joules":3600000},"used":{"gpu_seconds":7200,"wall_seconds":7200,"joules":3600000}`, 100*time.Second, 2*time.Second)
-	process("b", "hb", "running", `"done":28,"cached":18,"ran":10,"batches":3,"slot_seconds_left":36000,"used_before":{"gpu_seconds":1,"wall_seconds":1,"joules":1},"used":{"gpu_seconds":3600,"wall_seconds":3600,"joules":1200000}`, 100*time.Second, time.Second)
-	process("c", "hc", "running", `"done":21,"cached":16,"ran":5,"batches":4,"used_before":{},"used":{"gpu_seconds":3600,"wall_seconds":3600,"joules":0}`, 50*time.Second, 10*time.Second)
+	process("a", "ha", "running", `"done":30,"cached":10,"ran":20,"failed":1,"batches":2,"pace":72,"job_pace":0.2,"used_before":{"gpu_seconds":14400,"wall_seconds":14400,"joules":3600000},"used":{"gpu_seconds":7200,"wall_seconds":7200,"joules":3600000}`, 100*time.Second, 2*time.Second)
+	process("b", "hb", "running", `"done":28,"cached":18,"ran":10,"batches":3,"pace":36,"job_pace":0.1,"slot_seconds_left":36000,"used_before":{"gpu_seconds":1,"wall_seconds":1,"joules":1},"used":{"gpu_seconds":3600,"wall_seconds":3600,"joules":1200000}`, 100*time.Second, time.Second)
+	process("c", "hc", "running", `"done":21,"cached":16,"ran":5,"batches":4,"pace":72,"job_pace":0.1,"used_before":{},"used":{"gpu_seconds":3600,"wall_seconds":3600,"joules":0}`, 50*time.Second, 10*time.Second)
 	for _, name := range []string{"a", "b"} {
 		l := flock.New(filepath.Join(runs, name+".lock"))
 		if err := l.Lock(); err != nil {
@@ -170,9 +170,9 @@ func TestStatusOfTwoProcesses(t *testing.T) {
 	if s["done"] != 45. || s["batches"] != 5. || s["state"] != "running" || len(s["processes"].([]any)) != 3 || s["processes"].([]any)[2].(map[string]any)["state"] != "silent" {
 		t.Errorf("%v", s)
 	}
-	// 100 s for 20 and 10 jobs: 55 jobs at 0.3 a second.
-	if left := s["seconds_left"].(float64); left < 180 || left > 186 {
-		t.Errorf("%v seconds to go, want 183", left)
+	// 27,500 s of a slot, of which A and B get 108 done in a second; C is dead.
+	if left := s["seconds_left"].(float64); left < 254 || left > 255 {
+		t.Errorf("%v seconds to go, want 254.6", left)
 	}
 	// What the others wrote is forgotten when nobody lives; here two do.
 	process("a", "ha", "finished", `"done":100,"cached":10,"ran":20,"used_before":{},"used":{}`, 100*time.Second, 0)
@@ -182,6 +182,36 @@ func TestStatusOfTwoProcesses(t *testing.T) {
 	process("b", "hb", "finished", `"done":100,"cached":18,"ran":10,"used_before":{},"used":{}`, 100*time.Second, 0)
 	if out := p.run(0, "status", "--json").stdout; out != "" {
 		t.Errorf("both have finished: %s", out)
+	}
+}
+
+// How long the rest takes is told by the later half of the time so far, and by what
+// its jobs are expected to take: with hosts that come, and long jobs first, all jobs
+// since the beginning would say something else.
+func TestPaceOfASweep(t *testing.T) {
+	began := time.Now().Add(-time.Hour)
+	p := &pace{began: began}
+	after := func(minutes float64) time.Time { return began.Add(time.Duration(minutes * float64(time.Minute))) }
+	if work, jobs := p.lately(after(1)); work != 0 || jobs != 0 || remaining(work, jobs, 9, 9) != 0 {
+		t.Errorf("nothing has ended: %v, %v", work, jobs)
+	}
+	// One slot for 10 minutes, then two: jobs of 60 s, later of 30 s.
+	for m := 1.; m <= 10; m++ {
+		p.ended(after(m), 60)
+	}
+	if work, jobs := p.lately(after(10)); work != 1 || jobs != 1./60 {
+		t.Errorf("one slot: %v, %v", work, jobs)
+	}
+	for m := 10.5; m <= 30; m += .5 {
+		p.ended(after(m), 30)
+		p.ended(after(m), 30)
+	}
+	work, jobs := p.lately(after(30))
+	if work != 2 || jobs != 4./60 || len(p.marks) > 64 {
+		t.Errorf("two slots: %v, %v, %d marks", work, jobs, len(p.marks))
+	}
+	if by, number := remaining(work, jobs, 7200, 100), remaining(work, jobs, 0, 100); by != 3600 || number != 1500 {
+		t.Errorf("by work %v, by number %v", by, number)
 	}
 }
 

@@ -41,9 +41,13 @@ type processProgress struct {
 	Ran     int    `json:"ran"`     // of Done: that this bench saw end
 	Failed  int    `json:"failed"`  // of Ran
 	Batches int    `json:"batches"` // that run
-	// SecondsLeft is what the rest will take if it goes on as it did since Began;
-	// 0: nothing has ended yet.
+	// SecondsLeft is what the rest will take at the pace of late; 0: nothing has
+	// ended yet.
 	SecondsLeft float64 `json:"seconds_left,omitempty"`
+	// Pace and JobPace are what this bench gets done in a second: of seconds of a
+	// slot, and of jobs. They are of the later half of the time since it began.
+	Pace    float64 `json:"pace,omitempty"`
+	JobPace float64 `json:"job_pace,omitempty"`
 	// SlotSeconds is what the jobs to come will take of one slot; 0: not known.
 	SlotSeconds float64 `json:"slot_seconds_left,omitempty"`
 	// Before is what all jobs of the sweep had used when this bench began, Used what
@@ -71,6 +75,7 @@ type progress struct {
 	all  sync.WaitGroup
 
 	mu      sync.Mutex
+	pace    pace
 	now     processProgress
 	running map[job.ID]bool
 }
@@ -86,7 +91,7 @@ func newProgress(s *sweep, home string) *progress {
 	began := time.Now().UTC()
 	dir := runsOf(s.folder(home))
 	name := fmt.Sprintf("%s-%d-%d", notInName.ReplaceAllString(host, "-"), os.Getpid(), began.UnixMilli())
-	p := &progress{path: filepath.Join(dir, name+".json"), done: make(chan struct{}), running: map[job.ID]bool{}}
+	p := &progress{path: filepath.Join(dir, name+".json"), done: make(chan struct{}), running: map[job.ID]bool{}, pace: pace{began: began}}
 	p.now = processProgress{
 		Schema: progressSchema, Name: s.name, File: file, Host: host, PID: os.Getpid(), Began: began, State: "running", Rates: s.options.cost.rates(),
 	}
@@ -160,6 +165,7 @@ func (p *progress) event(e runner.Event) {
 	case "job":
 		p.now.Ran++
 		p.now.Done, p.now.SlotSeconds = e.Done, e.Left
+		p.pace.ended(time.Now(), e.Used.WallSeconds)
 		if e.State != job.OK {
 			p.now.Failed++
 		}
@@ -177,19 +183,11 @@ func (p *progress) write() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.now.Updated, p.now.Batches = time.Now().UTC(), len(p.running)
-	p.now.SecondsLeft = left(p.now.Updated.Sub(p.now.Began), p.now.Ran, p.now.Total-p.now.Done)
+	p.now.Pace, p.now.JobPace = p.pace.lately(p.now.Updated)
+	p.now.SecondsLeft = remaining(p.now.Pace, p.now.JobPace, p.now.SlotSeconds, p.now.Total-p.now.Done)
 	if text, err := json.Marshal(p.now); err == nil {
 		atomicfile.WriteBytes(p.path, append(text, '\n'))
 	}
-}
-
-// left is how many seconds the rest of the jobs takes at the pace so far; 0: it
-// is not known.
-func left(elapsed time.Duration, ran, rest int) float64 {
-	if ran <= 0 {
-		return 0
-	}
-	return elapsed.Seconds() / float64(ran) * float64(rest)
 }
 
 // close writes how it ended.
@@ -269,7 +267,7 @@ func merged(processes []processProgress) sweepProgress {
 	s := sweepProgress{processProgress: newest, Processes: processes}
 	first := processes[0]
 	s.Cached, s.Before, s.Ran, s.Failed, s.Batches, s.Used = first.Cached, first.Before, 0, 0, 0, results.Usage{}
-	pace, most := 0.0, 0 // jobs a second
+	work, jobs, most := 0.0, 0.0, 0 // done in a second
 	for _, p := range processes {
 		s.Ran += p.Ran
 		s.Failed += p.Failed
@@ -277,16 +275,11 @@ func merged(processes []processProgress) sweepProgress {
 		most = max(most, p.Done)
 		if p.State == "running" {
 			s.Batches += p.Batches
-			if elapsed := p.Updated.Sub(p.Began).Seconds(); elapsed > 0 {
-				pace += float64(p.Ran) / elapsed
-			}
+			work += p.Pace
+			jobs += p.JobPace
 		}
 	}
 	s.Done = min(s.Total, max(most, s.Cached+s.Ran))
-	s.SecondsLeft = 0
-	if pace > 0 {
-		s.SecondsLeft = float64(s.Total-s.Done) / pace
-	}
 	s.spent = s.Before
 	s.spent.Add(s.Used)
 	s.Spent = spendingOf(s.spent, s.Rates)
@@ -296,6 +289,7 @@ func merged(processes []processProgress) sweepProgress {
 		ahead := spendingOf(s.spent.Times(s.SlotSeconds/s.spent.WallSeconds), s.Rates)
 		s.ToCome = &ahead
 	}
+	s.Pace, s.JobPace, s.SecondsLeft = work, jobs, remaining(work, jobs, s.SlotSeconds, s.Total-s.Done)
 	return s
 }
 
