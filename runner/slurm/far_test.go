@@ -135,10 +135,22 @@ func (a *away) masters(t *testing.T) (pids []int) {
 	return pids
 }
 
-func TestFarContract(t *testing.T) {
-	a := farCluster(t)
+// TestFar holds all that is tried behind ssh, one after the other, beside the
+// tests of this machine's own cluster.
+func TestFar(t *testing.T) {
+	farCluster(t)
 	t.Parallel()
-	only := []string{"ends well", "start again after the end", "attach after bench died", "end of the log", "finished jobs are not done again", "unicode and blanks in paths"}
+	t.Run("contract", farContract)
+	t.Run("array", farArray)
+	t.Run("cut", farCut)
+	t.Run("resume", farResume)
+	t.Run("attach", farAttach)
+	t.Run("preconditions", farPreconditions)
+}
+
+func farContract(t *testing.T) {
+	a := farCluster(t)
+	only := []string{"ends well", "start again after the end", "attach after bench died", "finished jobs are not done again"}
 	if os.Getenv("BENCH_TEST_LONG") != "" {
 		only = nil
 	}

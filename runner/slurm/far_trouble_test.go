@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"bench/internal/content"
 	"bench/runner"
-	"bench/runner/job"
 	"bench/runner/kept"
 	"bench/runner/runnertest"
 	"bench/runner/runnertest/stub"
@@ -25,7 +25,7 @@ import (
 // The connection is killed again and again while batches are sent, submitted,
 // run and fetched, and once the login node is away for a while: every batch runs
 // once, and all of it arrives.
-func TestFarCut(t *testing.T) {
+func farCut(t *testing.T) {
 	a := farCluster(t)
 	e := openFar(t, farOptions(t))
 	if err := e.Check(t.Context()); err != nil { // a cluster that cannot be reached at first is told
@@ -111,7 +111,7 @@ func TestFarCut(t *testing.T) {
 
 // What has arrived of a large file before a cut is not sent again, and what
 // arrived wrong is noticed.
-func TestFarResume(t *testing.T) {
+func farResume(t *testing.T) {
 	a := farCluster(t)
 	o := farOptions(t)
 	o.Site.Instance = fmt.Sprint("resume", time.Now().UnixNano()) // nothing is there yet
@@ -119,31 +119,36 @@ func TestFarResume(t *testing.T) {
 	if err := e.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	d := a.newDir(t, "batch")
-	b := runnertest.WriteBatch(t, d, 1, stub.Script{})
-	b.Model.Path = filepath.Join(t.TempDir(), "model")
-	text := make([]byte, 80<<20)
+	text := make([]byte, 48<<20)
 	for i := range text {
 		text[i] = byte(i * i >> 8)
 	}
-	if err := errors.Join(os.Mkdir(b.Model.Path, 0o755), os.WriteFile(filepath.Join(b.Model.Path, "weights 'of' it"), text, 0o644)); err != nil {
+	model := t.TempDir()
+	if err := os.WriteFile(filepath.Join(model, "weights 'of' it"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	content := filepath.Join(a.folder, o.Site.Instance, "content")
+	send := func() error {
+		at, err := e.at(o.Site)
+		if err != nil {
+			return err
+		}
+		files, err := content.List(model)
+		if err != nil {
+			return err
+		}
+		_, err = at.site.(*far).put(t.Context(), "model", files)
+		return err
+	}
+	store := filepath.Join(a.folder, o.Site.Instance, "content")
 	part := func() string {
-		found, _ := filepath.Glob(filepath.Join(content, "*.part", "weights 'of' it"))
+		found, _ := filepath.Glob(filepath.Join(store, "*.part", "weights 'of' it"))
 		if len(found) == 0 {
 			return ""
 		}
 		return found[0]
 	}
 	began := make(chan error, 1)
-	var h runner.Handle
-	go func() {
-		var err error
-		h, err = e.Start(t.Context(), b, d)
-		began <- err
-	}()
+	go func() { began <- send() }()
 	eventually(t, "a part of the model has arrived", func() bool { return kept.Size(part()) > 4<<20 })
 	a.server.Kill()
 	half := part()
@@ -164,10 +169,7 @@ func TestFarResume(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d of %d MiB had arrived; the rest took %v", size>>20, len(text)>>20, time.Since(before))
-	if x := wait(t, h); x != (job.Exit{}) {
-		t.Errorf("exit is %+v", x)
-	}
-	whole, _ := filepath.Glob(filepath.Join(content, "*", "weights 'of' it"))
+	whole, _ := filepath.Glob(filepath.Join(store, "*", "weights 'of' it"))
 	if len(whole) != 1 || strings.Contains(whole[0], ".part") || read(t, whole[0]) != string(text) {
 		t.Fatalf("the model arrived as %v, and is not the same", whole)
 	}
@@ -182,14 +184,9 @@ func TestFarResume(t *testing.T) {
 	if err := errors.Join(os.Rename(folder, folder+".part"), os.WriteFile(whole[0][:len(folder)]+".part"+whole[0][len(folder):], text[:1000], 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	d = a.newDir(t, "batch")
-	b2 := runnertest.WriteBatch(t, d, 1, stub.Script{})
-	b2.Model.Path = b.Model.Path
-	h, err := e.Start(t.Context(), b2, d)
-	if err != nil {
+	if err := send(); err != nil {
 		t.Fatal(err)
 	}
-	wait(t, h)
 	text[5]--
 	if read(t, whole[0]) != string(text) {
 		t.Error("a wrong byte was not noticed")
@@ -198,7 +195,7 @@ func TestFarResume(t *testing.T) {
 
 // A bench that knows the cluster by its records alone finds, and stops, what runs
 // there; whoever died between sbatch and writing down the number too.
-func TestFarAttach(t *testing.T) {
+func farAttach(t *testing.T) {
 	a := farCluster(t)
 	d := a.newDir(t, "batch")
 	b := runnertest.WriteBatch(t, d, 2, stub.Script{Pause: time.Hour})
@@ -237,7 +234,7 @@ func TestFarAttach(t *testing.T) {
 }
 
 // What is wrong with the way to the cluster is said with a remedy.
-func TestFarPreconditions(t *testing.T) {
+func farPreconditions(t *testing.T) {
 	a := farCluster(t)
 	for _, test := range []struct {
 		site       Site
