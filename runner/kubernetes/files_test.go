@@ -17,7 +17,8 @@ import (
 )
 
 // A log that is cut and asked for again arrives once and whole, although the
-// times of its lines are not in order.
+// times of its lines are not in order, and fewer of them may come again than
+// came before.
 func TestLogGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	begun := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -30,6 +31,9 @@ func TestLogGoesOn(t *testing.T) {
 	for i := range 5000 {
 		// stdout and stderr are stamped apart: now and then one is a little early.
 		at := begun.Add(time.Duration(i)*time.Millisecond - time.Duration(i%3)*2*time.Millisecond)
+		if i%700 == 699 { // or much, on a busy machine
+			at = at.Add(-3 * time.Second)
+		}
 		text := fmt.Sprintln("line", i)
 		if i%2 == 0 {
 			text = fmt.Sprintf("{\"event\":\"warn\",\"message\":\"%d\"}\n", i)
@@ -42,7 +46,10 @@ func TestLogGoesOn(t *testing.T) {
 	// serve is what an API server gives of the first n lines.
 	serve := func(since time.Time, n int) io.Reader {
 		var b strings.Builder
-		for _, e := range all[:n] {
+		for i, e := range all[:n] {
+			if n == 1001 && (i == 3 || i == 600) {
+				continue
+			}
 			if !e.at.Before(since.Truncate(time.Second)) {
 				fmt.Fprintf(&b, "%s %s", e.at.Format(time.RFC3339Nano), e.text)
 			}
@@ -59,7 +66,7 @@ func TestLogGoesOn(t *testing.T) {
 	}
 	l := &copier{log: log, events: events}
 	for _, n := range []int{0, 7, 7, 999, 1001, 1500, 2503, 4999, 5000, 5000} {
-		l.skip = len(l.times)
+		l.resume()
 		if err := l.copy(serve(l.since, n)); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"slices"
 	"time"
@@ -23,15 +24,28 @@ type copier struct {
 	events, log *kept.Log
 
 	// To go on after a connection was cut, the log is asked for from a whole
-	// second on. Times of lines are not quite in order: runtimes take them for
-	// stdout and stderr apart.
-	since time.Time   // a second before that of the latest line; zero: none yet
-	times []time.Time // of the lines copied that are not before since
-	skip  int         // lines that are copied already and come again
+	// second on, and what is copied already is left out. Times of lines are not
+	// in order: runtimes take them for stdout and stderr apart, and on a busy
+	// machine late.
+	since  time.Time      // lateLines before that of the latest line; zero: none yet
+	recent []copied       // lines that are not before since
+	again  map[uint64]int // how often lines may come that are copied already
+	left   bool           // the latest line was left out
 
 	cancel  context.CancelFunc
 	stopped chan struct{}
 }
+
+// copied is a line that is copied.
+type copied struct {
+	at  time.Time
+	sum uint64 // of the line with its time
+}
+
+// lateLines is how much earlier than one before it a line may claim to be.
+const lateLines = 5 * time.Second
+
+var lineSeed = maphash.MakeSeed()
 
 // copyLog begins to copy the log of a pod, after those of the pods before it.
 func (h *handle) copyLog(pod string) (*copier, error) {
@@ -128,8 +142,16 @@ const maxLine = 1 << 20
 
 // open asks for the lines that are not copied yet.
 func (l *copier) open(ctx context.Context, follow bool) (io.ReadCloser, error) {
-	l.skip = len(l.times)
+	l.resume()
 	return l.c.log(ctx, l.pod, follow, l.since)
+}
+
+// resume expects the recent lines once more.
+func (l *copier) resume() {
+	l.again = map[uint64]int{}
+	for _, c := range l.recent {
+		l.again[c.sum]++
+	}
 }
 
 // copy copies lines.
@@ -157,15 +179,17 @@ func (l *copier) line(line []byte) error {
 	stamp, text, _ := bytes.Cut(line, []byte{' '})
 	at, err := time.Parse(time.RFC3339Nano, string(stamp))
 	if err != nil {
-		text = line // the rest of a line that was cut
-		if l.skip > 0 {
-			return nil
-		}
-	} else if l.skip > 0 {
-		l.skip--
-		return nil
+		text = line // the rest of a long line
 	} else {
-		l.seen(at)
+		sum := maphash.Bytes(lineSeed, line)
+		if l.left = l.again[sum] > 0; l.left {
+			l.again[sum]--
+		} else {
+			l.seen(copied{at, sum})
+		}
+	}
+	if l.left {
+		return nil
 	}
 	// A runtime runs the end of stderr together with the next event if it lacks
 	// its line end.
@@ -183,14 +207,14 @@ func (l *copier) line(line []byte) error {
 	return err
 }
 
-// seen notes the time of a line.
-func (l *copier) seen(at time.Time) {
-	if since := at.Truncate(time.Second).Add(-time.Second); since.After(l.since) {
+// seen notes a line.
+func (l *copier) seen(c copied) {
+	if since := c.at.Truncate(time.Second).Add(-lateLines); since.After(l.since) {
 		l.since = since
-		l.times = slices.DeleteFunc(l.times, func(t time.Time) bool { return t.Before(since) })
+		l.recent = slices.DeleteFunc(l.recent, func(c copied) bool { return c.at.Before(since) })
 	}
-	if !at.Before(l.since) {
-		l.times = append(l.times, at)
+	if !c.at.Before(l.since) {
+		l.recent = append(l.recent, c)
 	}
 }
 
