@@ -138,6 +138,10 @@ func lastSign(c *claim) (at time.Time) {
 			at = info.ModTime()
 		}
 	}
+	// A file from before the clock was set back gives no sign of what is to come.
+	if now := time.Now(); at.After(now) {
+		return now
+	}
 	return at
 }
 

@@ -3,6 +3,7 @@ package runner
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
@@ -105,10 +106,13 @@ var recorded = &job.Outcome{TrainerOutcome: job.TrainerOutcome{State: job.OK}}
 // flush appends the records made since the last time to the log. They are made
 // of stored jobs: those that are lost with a killed bench are made again.
 func (x *run) flush() error {
-	if err := x.Results.AppendAll(x.unwritten); err != nil {
+	// Of two processes that end the last jobs of a cell together one records it.
+	added, size, err := x.Results.AppendNew(x.unwritten, x.logSize, says)
+	if err != nil {
 		return err
 	}
-	for _, rec := range x.unwritten {
+	x.logSize = size
+	for _, rec := range added {
 		x.emit(Event{Type: "record", Model: rec.Model.ID, Dataset: rec.Dataset.Name, Record: &rec})
 	}
 	x.unwritten = nil
@@ -146,10 +150,12 @@ func (x *run) rescore(p *planned) error {
 }
 
 // known returns the newest record of a cell's identity, or nil. The log is read
-// once for a run: what other processes append meanwhile is about other cells,
-// or about this one with the same scores.
+// once for a run: what other processes append meanwhile is looked at by flush.
 func (x *run) known(c *cell) (*results.Record, error) {
 	if x.log == nil {
+		if info, err := os.Stat(x.Results.Path()); err == nil {
+			x.logSize = info.Size()
+		}
 		records, warnings, err := x.Results.Read()
 		if err != nil {
 			return nil, err
@@ -176,6 +182,24 @@ func (x *run) known(c *cell) (*results.Record, error) {
 		return &r, nil
 	}
 	return nil, nil
+}
+
+// says says whether old holds every job that r does, in the same state.
+func says(old, r results.Record) bool {
+	if old.Identity() != r.Identity() {
+		return false
+	}
+	for _, p := range r.Replicates {
+		if !slices.ContainsFunc(old.Replicates, func(q results.Replicate) bool { return q.Job == p.Job }) {
+			return false
+		}
+	}
+	for _, p := range r.Failures {
+		if !slices.ContainsFunc(old.Failures, func(q results.Failure) bool { return q.Job == p.Job && q.Failure == p.Failure }) {
+			return false
+		}
+	}
+	return true
 }
 
 // covers says whether r holds every job of c in the state it is in.

@@ -174,6 +174,7 @@ type run struct {
 	trainers  sync.Map // images that hold a trainer, as has been seen
 	// unwritten are records that flush has still to append.
 	unwritten []results.Record
+	logSize   int64 // of the log, as far as this run has looked at it
 }
 
 func (r *Runner) newRun(req Request) *run {

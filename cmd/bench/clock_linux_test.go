@@ -118,7 +118,12 @@ func TestMachinesFullDisk(t *testing.T) {
 		for n := range 4 {
 			over := make(chan error, 1)
 			go func() { _, err := m.try(command); over <- err }()
-			time.Sleep(time.Duration(3+2*n) * time.Second)
+			for { // until some jobs have ended
+				if len(over) > 0 || strings.Count(disk.do("find "+home+"/jobs -name outcome.json 2>/dev/null; true"), "\n") > 4+12*n {
+					break
+				}
+				time.Sleep(200 * time.Millisecond)
+			}
 			disk.do("dd if=/dev/zero of=" + folder + "/filler bs=64k 2>/dev/null; sync; true")
 			err := <-over
 			disk.do("rm " + folder + "/filler")
@@ -142,13 +147,13 @@ func TestMachinesFullDisk(t *testing.T) {
 		l.complete(80, 8, want)
 	}
 	t.Run("ext4", func(t *testing.T) {
-		m := newLab(t).machine("lonely", newDisk(t, 40, 3))
+		m := newLab(t).machine("lonely", newDisk(t, 160, 3))
 		m.on()
 		m.do("mkfs.ext4 -q -b 4096 /dev/nbd0 && mount /dev/nbd0 /mnt")
 		fill(t, m, m, "/mnt", "/mnt/home")
 	})
 	t.Run("NFS", func(t *testing.T) {
-		s := newNFSLab(t, nfsVersions[0], 40, 1)
+		s := newNFSLab(t, nfsVersions[0], 160, 1)
 		fill(t, s.clients[0], s.server, "/mnt/export", "/mnt/export/home")
 	})
 }

@@ -149,3 +149,48 @@ func TestMachinesNFSTwo(t *testing.T) {
 		})
 	}
 }
+
+// The server of HOME loses its power in the middle of a run, and comes back: clients wait, and
+// what a client was told to be on the disk is.
+func TestMachinesNFSServer(t *testing.T) {
+	whole := newCLI(t)
+	python, _ := fakePython(t)
+	args := []string{"run", "fresh:tiny", "--suite", "sample", "--seeds", "10", "--slots", "2", "--executor", "process", "--python"}
+	whole.run(0, append(args, python)...)
+	want := whole.predictions()
+	for _, version := range nfsVersions {
+		t.Run(version, func(t *testing.T) {
+			s := newNFSLab(t, version, 1024, 1)
+			c := s.clients[0]
+			c.python("STANDIN_PAUSE=700ms")
+			over := make(chan error, 1)
+			go func() { _, err := c.try(c.bench(0, strings.Join(args, " ")+" /usr/bin/python-standin")); over <- err }()
+			cuts := 0
+			for ended := false; !ended; {
+				select {
+				case err := <-over:
+					if err != nil {
+						t.Error(err)
+					}
+					ended = true
+				case <-time.After(5*time.Second + rand.N(10*time.Second)):
+					if cuts < 3 {
+						s.server.cut()
+						s.server.on()
+						s.serve()
+						cuts++
+					}
+				}
+			}
+			p := newCLI(t)
+			s.server.fetch("/mnt/export/home", p.home)
+			(&ledger{p: p}).complete(40, 4, want)
+			for id, n := range c.begun() {
+				if n != 1 {
+					t.Errorf("job %s was begun %d times", id.Short(), n)
+				}
+			}
+			t.Logf("%d cuts of the server's power, %d sectors lost", cuts, s.server.disk.lost)
+		})
+	}
+}

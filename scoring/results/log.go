@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -40,59 +42,100 @@ func (l *Log) Append(r Record) error { return l.AppendAll([]Record{r}) }
 
 // AppendAll is Append for many records, with one write: all of them are added,
 // or none.
-func (l *Log) AppendAll(rs []Record) (err error) {
+func (l *Log) AppendAll(rs []Record) error {
+	_, _, err := l.AppendNew(rs, math.MaxInt64, nil)
+	return err
+}
+
+// AppendNew is AppendAll of those records that no other process has added: it leaves
+// out each r for which says(old, r), old being some record behind the first since
+// bytes of the log. It returns those it added, and the size of the log now.
+func (l *Log) AppendNew(rs []Record, since int64, says func(old, r Record) bool) (added []Record, size int64, err error) {
 	if len(rs) == 0 {
-		return nil
-	}
-	var lines []byte
-	for _, r := range rs {
-		line, err := r.line()
-		if err != nil {
-			return fmt.Errorf("record of %s on %s is not written: %w", r.Model.ID, r.Dataset.Name, err)
-		}
-		lines = append(lines, line...)
+		return nil, since, nil
 	}
 	what := fmt.Sprintf("record of %s on %s is", rs[0].Model.ID, rs[0].Dataset.Name)
 	if len(rs) > 1 {
 		what = fmt.Sprintf("%d records are", len(rs))
 	}
-	return appendLines(l.path, what, lines)
+	lines := map[int][]byte{}
+	for i, r := range rs {
+		if lines[i], err = r.line(); err != nil {
+			return nil, 0, fmt.Errorf("record of %s on %s is not written: %w", r.Model.ID, r.Dataset.Name, err)
+		}
+	}
+	size, err = appendMade(l.path, what, func(f *os.File, size int64) ([]byte, error) {
+		if since < size {
+			others, err := io.ReadAll(io.NewSectionReader(f, since, size-since))
+			if err != nil {
+				return nil, err
+			}
+			for text := range bytes.Lines(others) {
+				if old, err := parse(bytes.TrimSpace(text)); err == nil {
+					maps.DeleteFunc(lines, func(i int, _ []byte) bool { return says(old, rs[i]) })
+				}
+			}
+		}
+		var all []byte
+		for i, r := range rs {
+			if line, ok := lines[i]; ok {
+				added, all = append(added, r), append(all, line...)
+			}
+		}
+		return all, nil
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	return added, size, nil
 }
 
 // appendLines adds whole lines to a file with one write, and returns when they
 // are on disk. what says what they are, for errors.
-func appendLines(path, what string, lines []byte) (err error) {
+func appendLines(path, what string, lines []byte) error {
+	_, err := appendMade(path, what, func(*os.File, int64) ([]byte, error) { return lines, nil })
+	return err
+}
+
+// appendMade is appendLines of lines that are made when no other process can add
+// any. It returns the size of the file then.
+func appendMade(path, what string, made func(f *os.File, size int64) ([]byte, error)) (end int64, err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
+		return 0, err
 	}
 	lock := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o666))
 	if err := lock.Lock(); err != nil {
-		return fmt.Errorf("%s: cannot be locked: %w", path, err)
+		return 0, fmt.Errorf("%s: cannot be locked: %w", path, err)
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND, 0)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	size, torn, err := tail(f)
 	if err != nil {
-		return err
+		return 0, err
+	}
+	lines, err := made(f, size)
+	if err != nil || len(lines) == 0 {
+		return size, err
 	}
 	if torn {
 		lines = append([]byte{'\n'}, lines...)
 	}
-	if _, err := f.Write(lines); err != nil {
-		return errors.Join(fmt.Errorf("%s: %s not written: %w", path, what, err), f.Truncate(size))
+	_, err = f.Write(lines)
+	if err == nil {
+		err = f.Sync() // where NFS says that the server's disk is full
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	if err != nil {
+		return 0, errors.Join(fmt.Errorf("%s: %s not written: %w", path, what, err), f.Truncate(size))
 	}
 	if size == 0 {
-		return atomicfile.SyncDir(dir) // the file itself may be new
+		err = atomicfile.SyncDir(dir) // the file itself may be new
 	}
-	return nil
+	return size + int64(len(lines)), err
 }
 
 // tail returns the size of f and whether its last line lacks its end.

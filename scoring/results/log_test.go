@@ -284,3 +284,37 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// What another process has recorded since the log was read is not recorded again.
+func TestAppendNew(t *testing.T) {
+	home := t.TempDir()
+	mine, other := results.Open(home), results.Open(home)
+	if err := other.Append(record("before", 0.5)); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(mine.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"both", "theirs"} {
+		if err := other.Append(record(name, 0.5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	same := func(old, r results.Record) bool { return old.Identity() == r.Identity() }
+	rs := []results.Record{record("before", 0.5), record("both", 0.5), record("mine", 0.5)}
+	added, size, err := mine.AppendNew(rs, info.Size(), same)
+	if err != nil || len(added) != 2 || added[0].Model.ID != "before" || added[1].Model.ID != "mine" {
+		t.Fatalf("added %v: %v", added, err)
+	}
+	if info, err = os.Stat(mine.Path()); err != nil || info.Size() != size {
+		t.Errorf("the log has %v bytes, not %d: %v", info.Size(), size, err)
+	}
+	if added, again, err := mine.AppendNew(rs[1:], 0, same); err != nil || len(added) != 0 || again != size {
+		t.Errorf("again: added %v, %d bytes: %v", added, again, err)
+	}
+	all, _, err := mine.Read()
+	if err != nil || len(all) != 5 {
+		t.Errorf("%d records: %v", len(all), err)
+	}
+}
