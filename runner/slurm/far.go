@@ -311,9 +311,8 @@ func (f *far) find(ctx context.Context, o order) ([]string, error) {
 func (f *far) hand(ctx context.Context, o order, how string, options ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*callTimeout+callTimeout/2)
 	defer cancel()
-	var out bytes.Buffer
-	err := f.bash(ctx, nil, &out, scrub+submission, append([]string{f.start(o.name), o.name, how}, options...)...)
-	return out.String(), f.commandError(ctx, "sbatch", err)
+	out, err := f.output(ctx, "", scrub+submission, append([]string{f.start(o.name), o.name, how}, options...)...)
+	return out, f.commandError(ctx, "sbatch", err)
 }
 
 func (f *far) remove(ctx context.Context, r record) error {
