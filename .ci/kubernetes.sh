@@ -187,6 +187,7 @@ EOF
 {"cniVersion":"0.4.0","name":"lab-$n","plugins":[{"type":"bridge","bridge":"benchk8s$n","isGateway":true,"isDefaultGateway":true,"ipMasq":false,
  "ipam":{"type":"host-local","ranges":[[{"subnet":"10.98.$n.0/24"}]],"dataDir":"$dir/run/ipam-$n"}}]}
 EOF
+  # With the usual folder of logs each kubelet would remove those of the other's pods.
   cat >"$dir/node-$n/kubelet.yaml" <<EOF
 apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
@@ -202,6 +203,7 @@ authorization: {mode: AlwaysAllow}
 evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available: 1%, nodefs.inodesFree: 1%}
 imageGCHighThresholdPercent: 100
 imageGCLowThresholdPercent: 99
+podLogsDir: $dir/node-$n/log
 port: 2125$n
 healthzPort: 2124$n
 nodeStatusUpdateFrequency: 4s

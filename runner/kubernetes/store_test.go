@@ -28,7 +28,7 @@ func newStoreLab(t *testing.T) (*lab, *fakeStore) {
 	l, s := newLab(t), newFakeStore(t)
 	l.o.Claim, l.o.Path = "", ""
 	l.o.Store, l.o.StoreKeys = Store{URL: "s3://work/some/where", Endpoint: s.url, Region: "eu-north-1"}, s.keys
-	l.o.Entrypoint, l.o.DeliveryGrace = []string{"/trainer"}, time.Second
+	l.o.Entrypoint, l.o.DeliveryGrace, l.o.Poll = []string{"/trainer"}, time.Second, 200*time.Millisecond
 	return l, s
 }
 
