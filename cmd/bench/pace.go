@@ -22,11 +22,15 @@ func (p *pace) ended(at time.Time, seconds float64) {
 	p.marks = append(p.marks, p.last)
 }
 
-// lately says how many seconds of a slot, and jobs, were done in a second since
-// half of the time that the run has taken: hosts come and go, and the longest jobs
-// are trained first.
+// paceSpan is how much time a pace is taken of at least, where a run has taken more:
+// jobs end a batch at a time.
+const paceSpan = 5 * time.Minute
+
+// lately says how many seconds of a slot, and jobs, were done in a second of the
+// later half of the time that the run has taken, or of paceSpan if that is more:
+// hosts come and go, and the longest jobs are trained first.
 func (p *pace) lately(now time.Time) (work, jobs float64) {
-	half := p.began.Add(now.Sub(p.began) / 2)
+	half := now.Add(-max(now.Sub(p.began)/2, paceSpan))
 	for len(p.marks) > 1 && !p.marks[1].at.After(half) {
 		p.marks = p.marks[1:]
 	}

@@ -257,9 +257,16 @@ func (p *Pool) open(ctx context.Context, h *host) (runner.Executor, error) {
 	return e, nil
 }
 
-// failed leaves a host alone for a while.
+// failed leaves a host alone for a while. Batches that wait for it go on asking it
+// meanwhile: that it still fails then is no news, and no reason to rest longer.
 func (p *Pool) failed(h *host, err error) {
 	p.mu.Lock()
+	if h.err != nil && time.Now().Before(h.until) {
+		h.executor, h.err = nil, err
+		p.wake()
+		p.mu.Unlock()
+		return
+	}
 	rest := schedule.Rest(p.o.Rest, h.failures)
 	h.failures++
 	h.executor, h.err, h.until = nil, err, time.Now().Add(rest)
@@ -512,7 +519,7 @@ func (p *Pool) placed(b job.Batch, d job.Dir) (*host, error) {
 	if i < 0 {
 		return nil, &runner.PreconditionError{
 			What: fmt.Sprintf("batch %s runs on host %s, which is not among the hosts of this run (%s)", b.ID.Short(), at.Host, p.names()),
-			Hint: "name it once more with --host " + at.address() + ", or end what runs there with bench gc --host " + at.address(),
+			Hint: "name it once more (--host " + at.address() + ", hosts in a sweep's file), also if it is gone for good: what does not answer for --patience starts elsewhere; or end what runs there with bench gc --host " + at.address(),
 		}
 	}
 	return hosts[i], nil
