@@ -41,7 +41,7 @@ func farCut(t *testing.T) {
 	}
 	most := 6
 	if os.Getenv("BENCH_TEST_LONG") != "" {
-		most = 1000
+		most = 40
 	}
 	over, cuts := make(chan struct{}), make(chan int)
 	go func() {
