@@ -6,6 +6,7 @@ package standin
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -30,6 +31,9 @@ func Main() {
 	fail := func(err error) {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "stand-in:", err)
+			if errors.Is(err, syscall.ENOSPC) { // no fault of the job
+				os.Exit(job.ExitAgain)
+			}
 			os.Exit(job.ExitTrainer)
 		}
 	}
