@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Small virtual machines, for what cannot be done to the machine that tests run on: power cuts, a clock that jumps, a full
 # disk, a home folder on NFS that several machines use. They are kernels that run as processes (user-mode Linux), up in four
-# seconds, and need nothing of the processor. Root on Debian 12; 0.4 GB of disk. .ci/run does not do it.
+# seconds, and need nothing of the processor. Root on Debian 12; half a GB of disk. .ci/run does not do it.
 #
 #   .ci/vm.sh build              makes what is on the machines, in the cache (a minute the first time)
-#   .ci/vm.sh test [REGEXP]      runs the tests that need machines: Power, Clock, FullDisk, NFS (about 30 minutes)
+#   .ci/vm.sh test [REGEXP]      runs the tests that need machines: Power, Clock, FullDisk, NFS (about half an hour)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/bench-ci/vm
@@ -24,9 +24,9 @@ root() {
   mkdir -p "$cache"
   if [ ! -d "$cache/root" ]; then
     rm -rf "$cache/root.part"
-    nice debootstrap --variant=minbase bookworm "$cache/root.part" \
+    nice debootstrap --variant=minbase \
       --include=nfs-kernel-server,nfs-common,rpcbind,nbd-client,openssh-server,iproute2,procps,kmod,e2fsprogs \
-      >"$cache/debootstrap.log" 2>&1 || { tail -n 20 "$cache/debootstrap.log"; return 1; }
+      bookworm "$cache/root.part" >"$cache/debootstrap.log" 2>&1 || { tail -n 20 "$cache/debootstrap.log"; return 1; }
     rm -rf "$cache/root.part"/var/cache/apt/archives/*.deb "$cache/root.part"/var/lib/apt/lists/* "$cache/root.part"/usr/share/{doc,man,locale}
     mkdir -p "$cache/root.part/lib/modules"
     cp -a /usr/lib/uml/modules/* "$cache/root.part/lib/modules/"

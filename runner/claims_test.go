@@ -158,7 +158,7 @@ func TestTornManifest(t *testing.T) {
 		if mine, foreign, err := h.scan(); err != nil || len(mine)+len(foreign) != 0 {
 			t.Errorf("%s: scan: %v, %v, %v", name, mine, foreign, err)
 		}
-		if c, err = h.create(b, specs, "process", 1, 0, nothing); err != nil {
+		if _, err := h.create(b, specs, "process", 1, 0, nothing); err != nil {
 			t.Errorf("%s: the same jobs again: %v", name, err)
 		}
 	}
