@@ -1,6 +1,7 @@
 package containertest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -182,8 +183,30 @@ func (x *Extra) Kill() {
 
 // Freeze stops dockerd from doing anything, connections are accepted by the
 // kernel; Thaw lets it go on.
-func (x *Extra) Freeze() { x.cmd.Process.Signal(syscall.SIGSTOP) }
-func (x *Extra) Thaw()   { x.cmd.Process.Signal(syscall.SIGCONT) }
+func (x *Extra) Freeze() {
+	x.t.Helper()
+	x.cmd.Process.Signal(syscall.SIGSTOP)
+	// A thread that runs may answer one more call before it sees the signal.
+	for end := time.Now().Add(10 * time.Second); !x.stopped(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			x.t.Fatal("dockerd does not stop")
+		}
+	}
+}
+func (x *Extra) Thaw() { x.cmd.Process.Signal(syscall.SIGCONT) }
+
+// stopped says whether all threads of dockerd are.
+func (x *Extra) stopped() bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", x.cmd.Process.Pid))
+	for _, stat := range stats {
+		text, err := os.ReadFile(stat)
+		_, state, _ := bytes.Cut(text, []byte(") ")) // 7 (dockerd) T …
+		if err == nil && !bytes.HasPrefix(state, []byte("T")) {
+			return false
+		}
+	}
+	return true
+}
 
 // Open opens the engine.
 func (x *Extra) Open() *containers.Engine {
