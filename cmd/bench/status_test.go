@@ -18,7 +18,7 @@ import (
 // What runs is seen from another terminal, also when the bench that began it is
 // gone; a job's log can be read while it runs and when it has ended.
 func TestStatusAndLogs(t *testing.T) {
-	python, _ := fakePython(t, "STANDIN_PAUSE=1500ms", "STANDIN_ENV=1")
+	python, _ := fakePython(t, "STANDIN_PAUSE=4s", "STANDIN_ENV=1")
 	p := newCLI(t)
 	has(t, p.run(0, "status").stdout, "nothing is being trained")
 	args := []string{"run", "fresh:tiny", "--suite", "sample", "--seeds", "1", "--executor", "process", "--python", python}
